@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: Apache-2.0
+pragma solidity ^0.8.30;
+
+import {AgentReply, AgentTask, RunStatus} from "../interfaces/IAgentWorkflow.sol";
+import {WorkflowHashing} from "./WorkflowHashing.sol";
+
+/// @dev Most tasks that one reply may answer.
+uint256 constant MAX_PREV_TASKS = 8;
+
+/// @title  WorkflowStorage
+/// @notice Where runs, tasks and replies are kept. Packed for gas; every struct read back is byte-exact, so that
+///         `taskHash` and `replyHash` recompute from it.
+/// @dev    No rule of the state machine lives here, and nothing here is reachable from outside: `AgentWorkflow` decides,
+///         this contract remembers. New slots written by each action, none of which depends on earlier runs or replies:
+///
+///         run      run word, run id, task head, input hash, task hash                              = 5
+///         reply    operation id, reply head, output hash, operation word                           = 4
+///         task     task head, task hash, one for each previous reply (+ input hash if not derived) = 3
+///         proof    verification digest (option A)                                                  = 1
+///
+///         What makes it small:
+///         - a run has a short index, so that a task and a reply name their run in 40 bits;
+///         - a task has its `taskSeq`, so that replies and child links name it in 32 bits;
+///         - a reply's fields are split between its operation key and its hash. Each half leads to the other (the
+///           operation's replyHash recomputes from the operation id and the stored fields), so that the binding
+///           operationKey -> (replyDigest, replyHash) needs no slot of its own;
+///         - tasks below the run's `firstOpenSeq` are closed, so that closing a stage writes no task;
+///         - a task triggered by one reply takes that reply's `outputHash` as its `inputHash` without a copy;
+///         - `finalTaskHash` is the hash of the run's last task and `completedAt` is that task's timestamp.
+///
+///         Timestamps are block timestamps (or bounded by them) and fit 40 bits. A caller-chosen `expiresAt` that does not
+///         fit is kept exactly, in a slot of its own.
+abstract contract WorkflowStorage {
+    using WorkflowHashing for AgentReply;
+    using WorkflowHashing for AgentTask;
+
+    /// @dev One slot. `index` is 0 exactly when the run is unknown.
+    struct Run {
+        uint40 index; // runNonce + 1
+        uint32 taskCount; // taskSeq of the next task
+        uint32 firstOpenSeq; // tasks with a lower taskSeq are closed
+        uint8 stage;
+        RunStatus status;
+    }
+
+    /// @dev One slot. `timestamp` is 0 exactly when the task is unknown.
+    struct TaskHead {
+        uint40 runIndex;
+        uint32 seq;
+        uint8 stage;
+        uint40 timestamp;
+        uint40 expiresAt; // unless wideExpiry
+        uint16 prevCount; // entries of prevReplyHashes
+        uint16 unprovenCount; // those of them that are not proven; 0 = the task is proven
+        bool closed; // consumed or superseded although not below the run's firstOpenSeq
+        bool wideExpiry; // expiresAt is in TaskRecord.wideExpiresAt
+        bool derivedInput; // inputHash is the outputHash of the single previous reply
+        bool hasInput; // the plaintext is not empty
+    }
+
+    struct TaskRecord {
+        TaskHead head;
+        bytes32 inputHash; // unless head.derivedInput
+        uint256 wideExpiresAt; // only if head.wideExpiry
+        mapping(uint256 position => bytes32) prevReplyHashes;
+        bytes input;
+    }
+
+    /// @dev One slot. `replier` is 0 exactly when the reply is unknown.
+    struct ReplyHead {
+        address replier;
+        uint40 runIndex;
+        uint32 firstChildSeq; // a task that waits for this reply's proof; 0 = none (the initial task waits for none)
+        bool proven;
+        bool hasOutput; // the plaintext is not empty
+        bool hasMoreChildren; // further waiting tasks are in ReplyRecord.moreChildSeqs
+    }
+
+    /// @dev The half of a reply that is keyed by replyHash.
+    struct ReplyRecord {
+        ReplyHead head;
+        bytes32 operationId;
+        bytes32 verificationDigest;
+        uint32[] moreChildSeqs;
+        bytes output;
+    }
+
+    /// @dev The half of a reply that is keyed by operationKey. `anchoredAt` is 0 exactly when the operation is unbound.
+    struct Operation {
+        bytes32 outputHash;
+        uint40 timestamp;
+        uint40 anchoredAt;
+        uint8 taskCount; // entries of prevTaskHashes
+        uint32 firstTaskSeq; // prevTaskHashes[0]
+        uint32[MAX_PREV_TASKS - 1] moreTaskSeqs; // the others, in order; one slot, written only if there are any
+    }
+
+    /// @dev runNonce + 1 of the next run. Only `_openRun` writes it. Kept one ahead so that 0 means "no run".
+    uint40 private _nextRunIndex = 1;
+
+    mapping(bytes32 workflowRunId => Run) private _runs;
+    mapping(uint256 runIndex => bytes32 workflowRunId) private _runIds;
+    mapping(uint256 runIndex => mapping(uint256 taskSeq => bytes32 taskHash)) private _taskHashes;
+    mapping(bytes32 taskHash => TaskRecord) private _tasks;
+    mapping(bytes32 replyHash => ReplyRecord) private _replies;
+    mapping(bytes32 operationKey => Operation) private _operations;
+
+    // ── Runs ─────────────────────────────────────────────────────────────────
+
+    /// @dev Assigns the next run identifier. The run word itself is written by `_saveRun`.
+    function _openRun(address sender) internal returns (bytes32 workflowRunId, Run memory run_) {
+        uint40 index = _nextRunIndex;
+        _nextRunIndex = index + 1;
+        workflowRunId = WorkflowHashing.runId(sender, block.number, index - 1);
+        _runIds[index] = workflowRunId;
+        run_.index = index;
+    }
+
+    function _saveRun(bytes32 workflowRunId, Run memory run_) internal {
+        _runs[workflowRunId] = run_;
+    }
+
+    function _loadRun(bytes32 workflowRunId) internal view returns (Run memory) {
+        return _runs[workflowRunId];
+    }
+
+    function _runIdAt(uint256 runIndex) internal view returns (bytes32 workflowRunId) {
+        return _runIds[runIndex];
+    }
+
+    /// @dev Of a run that has a task with this taskSeq.
+    function _taskHashAt(Run memory run_, uint32 seq) internal view returns (bytes32 taskHash) {
+        return _taskHashes[run_.index][seq];
+    }
+
+    // ── Tasks ────────────────────────────────────────────────────────────────
+
+    /// @dev Stores a task as the run's next one and links it to those of its previous replies that are not proven.
+    ///      Advances `run_.taskCount` in memory; the caller saves the run.
+    /// @param task         Complete but for `taskSeq`, which is filled in here; `input` is stored by `_saveInput`
+    /// @param derivedInput Whether `task.inputHash` is the `outputHash` of its single previous reply
+    function _createTask(Run memory run_, AgentTask memory task, bool derivedInput)
+        internal
+        returns (bytes32 taskHash)
+    {
+        uint32 seq = run_.taskCount;
+        run_.taskCount = seq + 1;
+        task.taskSeq = seq;
+        taskHash = task.taskHash();
+        _taskHashes[run_.index][seq] = taskHash;
+
+        TaskRecord storage record = _tasks[taskHash];
+        uint256 prevCount = task.prevReplyHashes.length;
+        uint16 unprovenCount;
+        for (uint256 i = 0; i < prevCount; ++i) {
+            bytes32 replyHash = task.prevReplyHashes[i];
+            record.prevReplyHashes[i] = replyHash;
+            if (_addChild(_replies[replyHash], seq)) ++unprovenCount;
+        }
+        if (!derivedInput) record.inputHash = task.inputHash;
+        bool wideExpiry = task.expiresAt > type(uint40).max;
+        if (wideExpiry) record.wideExpiresAt = task.expiresAt;
+        record.head = TaskHead({
+            runIndex: run_.index,
+            seq: seq,
+            stage: task.stage,
+            timestamp: uint40(task.timestamp),
+            expiresAt: wideExpiry ? 0 : uint40(task.expiresAt),
+            prevCount: uint16(prevCount),
+            unprovenCount: unprovenCount,
+            closed: false,
+            wideExpiry: wideExpiry,
+            derivedInput: derivedInput,
+            hasInput: task.input.length != 0
+        });
+        if (task.input.length != 0) record.input = task.input;
+    }
+
+    function _closeTask(bytes32 taskHash) internal {
+        _tasks[taskHash].head.closed = true;
+    }
+
+    function _loadTaskHead(bytes32 taskHash) internal view returns (TaskHead memory) {
+        return _tasks[taskHash].head;
+    }
+
+    /// @dev 0 = the task does not expire.
+    function _expiryOf(bytes32 taskHash, TaskHead memory head) internal view returns (uint256) {
+        return head.wideExpiry ? _tasks[taskHash].wideExpiresAt : head.expiresAt;
+    }
+
+    function _inputHashOf(bytes32 taskHash, TaskHead memory head) internal view returns (bytes32) {
+        TaskRecord storage record = _tasks[taskHash];
+        return head.derivedInput ? _outputHashOf(record.prevReplyHashes[0]) : record.inputHash;
+    }
+
+    /// @dev The task as the ERC defines it. Of a known task.
+    function _loadTask(bytes32 taskHash, TaskHead memory head) internal view returns (AgentTask memory task) {
+        TaskRecord storage record = _tasks[taskHash];
+        task.stage = head.stage;
+        task.taskSeq = head.seq;
+        task.inputHash = _inputHashOf(taskHash, head);
+        if (head.hasInput) task.input = record.input;
+        task.timestamp = head.timestamp;
+        task.expiresAt = _expiryOf(taskHash, head);
+        task.prevReplyHashes = new bytes32[](head.prevCount);
+        for (uint256 i = 0; i < head.prevCount; ++i) {
+            task.prevReplyHashes[i] = record.prevReplyHashes[i];
+        }
+        task.workflowRunId = _runIds[head.runIndex];
+    }
+
+    // ── Replies ──────────────────────────────────────────────────────────────
+
+    /// @dev Binds the operation and stores the reply, with the block's timestamp as its anchor time.
+    /// @param tasks The heads of `reply.prevTaskHashes`, in order
+    function _storeReply(
+        bytes32 operationKey,
+        bytes32 replyHash,
+        AgentReply memory reply,
+        TaskHead[] memory tasks
+    ) internal {
+        Operation storage operation = _operations[operationKey];
+        operation.outputHash = reply.outputHash;
+        operation.timestamp = uint40(reply.timestamp);
+        operation.anchoredAt = uint40(block.timestamp);
+        operation.taskCount = uint8(tasks.length);
+        operation.firstTaskSeq = tasks[0].seq;
+        for (uint256 i = 1; i < tasks.length; ++i) {
+            operation.moreTaskSeqs[i - 1] = tasks[i].seq;
+        }
+
+        ReplyRecord storage record = _replies[replyHash];
+        record.operationId = reply.operationId;
+        record.head = ReplyHead({
+            replier: reply.replier,
+            runIndex: tasks[0].runIndex,
+            firstChildSeq: 0,
+            proven: false,
+            hasOutput: reply.output.length != 0,
+            hasMoreChildren: false
+        });
+        if (reply.output.length != 0) record.output = reply.output;
+    }
+
+    function _isBound(bytes32 operationKey) internal view returns (bool) {
+        return _operations[operationKey].anchoredAt != 0;
+    }
+
+    /// @dev The reply that a bound operation is bound to, without its output plaintext.
+    function _loadOperation(bytes32 workflowRunId, address replier, bytes32 operationId)
+        internal
+        view
+        returns (AgentReply memory reply)
+    {
+        Operation storage operation = _operations[WorkflowHashing.operationKey(workflowRunId, replier, operationId)];
+        reply.operationId = operationId;
+        reply.outputHash = operation.outputHash;
+        reply.timestamp = operation.timestamp;
+        reply.replier = replier;
+        reply.workflowRunId = workflowRunId;
+        uint256 taskCount = operation.taskCount;
+        reply.prevTaskHashes = new bytes32[](taskCount);
+        mapping(uint256 => bytes32) storage taskHashes = _taskHashes[_runs[workflowRunId].index];
+        reply.prevTaskHashes[0] = taskHashes[operation.firstTaskSeq];
+        for (uint256 i = 1; i < taskCount; ++i) {
+            reply.prevTaskHashes[i] = taskHashes[operation.moreTaskSeqs[i - 1]];
+        }
+    }
+
+    function _loadReplyHead(bytes32 replyHash) internal view returns (ReplyHead memory) {
+        return _replies[replyHash].head;
+    }
+
+    /// @dev The reply as the ERC defines it. Of a known reply.
+    function _loadReply(bytes32 replyHash, ReplyHead memory head) internal view returns (AgentReply memory reply) {
+        ReplyRecord storage record = _replies[replyHash];
+        reply = _loadOperation(_runIds[head.runIndex], head.replier, record.operationId);
+        if (head.hasOutput) reply.output = record.output;
+    }
+
+    function _outputHashOf(bytes32 replyHash) internal view returns (bytes32) {
+        return _operationOf(replyHash).outputHash;
+    }
+
+    /// @dev block.timestamp when the reply was anchored. Of a known reply.
+    function _anchorTimeOf(bytes32 replyHash) internal view returns (uint256) {
+        return _operationOf(replyHash).anchoredAt;
+    }
+
+    function _verificationDigestOf(bytes32 replyHash) internal view returns (bytes32) {
+        return _replies[replyHash].verificationDigest;
+    }
+
+    /// @dev Marks a reply proven and takes it off the count of every task that waits for it.
+    function _markProven(bytes32 replyHash, ReplyHead memory head, bytes32 verificationDigest) internal {
+        ReplyRecord storage record = _replies[replyHash];
+        record.head.proven = true;
+        if (verificationDigest != 0) record.verificationDigest = verificationDigest;
+
+        if (head.firstChildSeq == 0) return;
+        mapping(uint256 => bytes32) storage taskHashes = _taskHashes[head.runIndex];
+        --_tasks[taskHashes[head.firstChildSeq]].head.unprovenCount;
+        if (!head.hasMoreChildren) return;
+        uint32[] storage more = record.moreChildSeqs;
+        for (uint256 i = 0; i < more.length; ++i) {
+            --_tasks[taskHashes[more[i]]].head.unprovenCount;
+        }
+    }
+
+    // ── Private helpers ──────────────────────────────────────────────────────
+
+    function _operationOf(bytes32 replyHash) private view returns (Operation storage) {
+        ReplyRecord storage record = _replies[replyHash];
+        ReplyHead memory head = record.head;
+        return _operations[
+            WorkflowHashing.operationKey(_runIds[head.runIndex], head.replier, record.operationId)
+        ];
+    }
+
+    /// @dev Links a task to a reply that is not proven yet. Returns false, and writes nothing, if it is proven.
+    function _addChild(ReplyRecord storage record, uint32 childSeq) private returns (bool waits) {
+        if (record.head.proven) return false;
+        if (record.head.firstChildSeq == 0) {
+            record.head.firstChildSeq = childSeq;
+        } else {
+            record.head.hasMoreChildren = true;
+            record.moreChildSeqs.push(childSeq);
+        }
+        return true;
+    }
+}
