@@ -44,7 +44,7 @@ class HashingError(Invalid, ValueError):
     """
 
     def __init__(self, field: str, value: object, expected: str) -> None:
-        super().__init__(f"{field} must be {expected}, not {value!r}.")
+        super().__init__(f"{field} must be {expected}, not {_shown(value)}.")
         self.field = field
         self.value = value
 
@@ -63,3 +63,12 @@ class Unreachable(ProvenflowError):
     """Something could not be read or reached, so nothing is known about whether it holds."""
 
     exit_code = 3
+
+
+def _shown(value: object, limit: int = 160) -> str:
+    """``repr(value)``, cut so that one sentence stays one sentence whatever was given."""
+    try:
+        text = repr(value)
+    except ValueError:  # CPython refuses to print integers of more than 4300 digits
+        return f"a {type(value).__name__} too long to print"
+    return text if len(text) <= limit else f"{text[:limit]}…"

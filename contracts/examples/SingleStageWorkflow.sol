@@ -22,8 +22,7 @@ contract SingleStageWorkflow is StaticWorkflow {
     function _table(address verifier) private pure returns (StaticStage[] memory table) {
         table = new StaticStage[](1);
         table[uint8(Stage.Execute)] = StaticStage({
-            config: StageConfig(StageMode.Sync, VerifierOption.AgentVerifier, verifier, 7 days, ""),
-            next: FINAL_STAGE
+            config: StageConfig(StageMode.Sync, VerifierOption.AgentVerifier, verifier, 7 days, ""), next: FINAL_STAGE
         });
     }
 }

@@ -51,9 +51,7 @@ interface IAgentWorkflow {
     event AgentReplyAnchored(bytes32 indexed workflowRunId, bytes32 indexed replyHash, address indexed replier);
 
     /// @notice Emitted when a run reaches a terminal state.
-    event WorkflowCompleted(
-        bytes32 indexed workflowRunId, RunStatus status, bytes32 finalTaskHash, uint256 timestamp
-    );
+    event WorkflowCompleted(bytes32 indexed workflowRunId, RunStatus status, bytes32 finalTaskHash, uint256 timestamp);
 
     // ── Invocation ───────────────────────────────────────────────────────────
 
@@ -62,9 +60,7 @@ interface IAgentWorkflow {
     /// @param  input         Input plaintext; MAY be empty if conveyed off-chain
     /// @param  expiresAt     Unix timestamp after which the initial task expires
     /// @return workflowRunId Contract-generated unique run identifier
-    function run(bytes32 inputHash, bytes calldata input, uint256 expiresAt)
-        external
-        returns (bytes32 workflowRunId);
+    function run(bytes32 inputHash, bytes calldata input, uint256 expiresAt) external returns (bytes32 workflowRunId);
 
     /// @notice Query the result of a run. MUST NOT revert for an unknown run.
     /// @param  workflowRunId  Run identifier

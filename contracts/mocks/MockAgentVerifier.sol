@@ -22,8 +22,7 @@ contract MockAgentVerifier is IAgentVerifier {
         returns (bool valid, bytes32 digest)
     {
         valid = proof.length == 32 && bytes32(proof) == keccak256(abi.encodePacked(inputHash, outputHash));
-        digest =
-            WorkflowHashing.verificationDigest(taskId, agentId, inputHash, outputHash, valid, _PROFILE);
+        digest = WorkflowHashing.verificationDigest(taskId, agentId, inputHash, outputHash, valid, _PROFILE);
         emit VerificationCompleted(taskId, agentId, inputHash, outputHash, valid, digest);
     }
 }

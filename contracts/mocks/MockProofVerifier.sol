@@ -24,7 +24,6 @@ contract MockProofVerifier is IProofVerifier {
         pure
         returns (bool valid)
     {
-        return proof.length == 32
-            && bytes32(proof) == keccak256(abi.encodePacked(inputHash, outputHash, metadata));
+        return proof.length == 32 && bytes32(proof) == keccak256(abi.encodePacked(inputHash, outputHash, metadata));
     }
 }

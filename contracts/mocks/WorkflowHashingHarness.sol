@@ -18,11 +18,7 @@ contract WorkflowHashingHarness {
         return WorkflowHashing.replyDigest(reply);
     }
 
-    function operationKey(bytes32 workflowRunId, address replier, bytes32 operationId)
-        external
-        pure
-        returns (bytes32)
-    {
+    function operationKey(bytes32 workflowRunId, address replier, bytes32 operationId) external pure returns (bytes32) {
         return WorkflowHashing.operationKey(workflowRunId, replier, operationId);
     }
 

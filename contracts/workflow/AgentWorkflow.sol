@@ -57,11 +57,11 @@ abstract contract AgentWorkflow is
     /// @dev A reply in a batch of proofs, as loaded by `_checkBatch`.
     struct ProofItem {
         bytes32 replyHash;
-        ReplyHead head;
+        uint40 runIndex;
+        bool wasProven; // before this call
         AgentReply reply;
         TaskHead task; // of the primary task
-        bytes32 inputHash; // of the primary task, from storage
-        bytes32 verificationDigest;
+        bytes32 verificationDigest; // of option A, once verified
     }
 
     /// @dev Most replies that one proof may cover.
@@ -168,24 +168,24 @@ abstract contract AgentWorkflow is
         bytes32 workflowRunId = items[0].reply.workflowRunId;
         Run memory run_ = _loadRun(workflowRunId);
         if (run_.status != RunStatus.Pending) revert RunNotPending(workflowRunId, run_.status);
-        StageConfig memory config = _checkBatchStage(items);
+        StageConfig storage config = _stages[_checkBatchStage(items)];
 
         // 2. Ask the verifier about each. Nothing has been written yet.
         for (uint256 i = 0; i < items.length; ++i) {
-            if (!items[i].head.proven) _verify(config, items[i], _proofFor(i, items.length, proof));
+            if (!items[i].wasProven) _verify(config, items[i], _proofFor(i, items.length, proof));
         }
 
         // 3. Mark and propagate all, then the gate.
         for (uint256 i = 0; i < items.length; ++i) {
             ProofItem memory item = items[i];
-            if (!item.head.proven) _markProven(item.replyHash, item.head, item.verificationDigest);
+            if (!item.wasProven) _markProven(item.replyHash, item.verificationDigest);
         }
         if (config.mode == StageMode.Async) return;
         for (uint256 i = 0; i < items.length; ++i) {
             ProofItem memory item = items[i];
             // The gate is asked only about a newly proven reply to tasks that are still open: a late proof of an earlier
             // reply must not move the current stage.
-            if (item.head.proven || run_.status != RunStatus.Pending) continue;
+            if (item.wasProven || run_.status != RunStatus.Pending) continue;
             if (_firstClosedTask(run_, item.reply.prevTaskHashes) != 0) continue;
             _evaluateGate(run_, item.task.seq, item.replyHash, item.reply);
         }
@@ -337,11 +337,7 @@ abstract contract AgentWorkflow is
         return bound.replyHash();
     }
 
-    function _checkPrevTasks(Run memory run_, AgentReply memory reply)
-        private
-        view
-        returns (TaskHead[] memory tasks)
-    {
+    function _checkPrevTasks(Run memory run_, AgentReply memory reply) private view returns (TaskHead[] memory tasks) {
         uint256 count = reply.prevTaskHashes.length;
         if (count == 0) revert EmptyPrevTaskHashes();
         if (count > MAX_PREV_TASKS) revert TooManyPrevTaskHashes(count, MAX_PREV_TASKS);
@@ -392,47 +388,46 @@ abstract contract AgentWorkflow is
         if (count > MAX_PROOF_BATCH) revert TooManyReplyHashes(count, MAX_PROOF_BATCH);
         items = new ProofItem[](count);
         for (uint256 i = 0; i < count; ++i) {
-            items[i].replyHash = replyHashes[i];
-            items[i].head = _requireReply(replyHashes[i]);
+            ProofItem memory item = items[i];
+            ReplyHead memory head = _requireReply(replyHashes[i]);
+            item.replyHash = replyHashes[i];
+            item.runIndex = head.runIndex;
+            item.wasProven = head.proven;
+            item.reply = _loadReply(replyHashes[i], head);
+            item.task = _loadTaskHead(item.reply.prevTaskHashes[0]);
         }
         for (uint256 i = 1; i < count; ++i) {
             for (uint256 j = 0; j < i; ++j) {
                 if (replyHashes[i] == replyHashes[j]) revert DuplicateReplyHash(replyHashes[i]);
             }
         }
-        for (uint256 i = 0; i < count; ++i) {
-            ProofItem memory item = items[i];
-            if (item.head.runIndex != items[0].head.runIndex) {
-                revert MixedRuns(
-                    item.replyHash, _runIdAt(item.head.runIndex), _runIdAt(items[0].head.runIndex)
-                );
+        for (uint256 i = 1; i < count; ++i) {
+            if (items[i].runIndex != items[0].runIndex) {
+                revert MixedRuns(items[i].replyHash, items[i].reply.workflowRunId, items[0].reply.workflowRunId);
             }
-            item.reply = _loadReply(item.replyHash, item.head);
-            item.task = _loadTaskHead(item.reply.prevTaskHashes[0]);
         }
     }
 
-    function _checkBatchStage(ProofItem[] memory items) private view returns (StageConfig memory config) {
-        uint8 stage = items[0].task.stage;
+    function _checkBatchStage(ProofItem[] memory items) private view returns (uint8 stage) {
+        stage = items[0].task.stage;
         for (uint256 i = 1; i < items.length; ++i) {
             if (items[i].task.stage != stage) revert MixedStages(items[i].replyHash, items[i].task.stage, stage);
         }
-        config = _stages[stage];
-        if (config.option == VerifierOption.None) revert StageWithoutVerifier(stage);
+        if (_stages[stage].option == VerifierOption.None) revert StageWithoutVerifier(stage);
     }
 
     /// @dev Calls the stage's verifier for one reply and keeps the digest of option A. The input hash comes from the stored
     ///      task, never from the caller. Anything but a well-formed "valid" is a rejection: no code, a revert, a return
     ///      value of another length, a word that is no bool. Return data is never copied beyond two words.
-    function _verify(StageConfig memory config, ProofItem memory item, bytes memory proof) private {
+    function _verify(StageConfig storage config, ProofItem memory item, bytes memory proof) private {
         AgentReply memory reply = item.reply;
         bytes32 inputHash = _inputHashOf(reply.prevTaskHashes[0], item.task);
+        bool identityBound = config.option == VerifierOption.AgentVerifier;
         bytes memory call_;
         uint256 returnSize;
-        if (config.option == VerifierOption.AgentVerifier) {
+        if (identityBound) {
             call_ = abi.encodeCall(
-                IAgentVerifier.verify,
-                (_proofTaskId(reply), _proofAgentId(reply), inputHash, reply.outputHash, proof)
+                IAgentVerifier.verify, (_proofTaskId(reply), _proofAgentId(reply), inputHash, reply.outputHash, proof)
             );
             returnSize = 64;
         } else {
@@ -443,7 +438,7 @@ abstract contract AgentWorkflow is
         if (!success || LowLevelCall.returnDataSize() != returnSize || uint256(valid) != 1) {
             revert ProofRejected(item.replyHash);
         }
-        if (config.option == VerifierOption.AgentVerifier) item.verificationDigest = digest;
+        if (identityBound) item.verificationDigest = digest;
     }
 
     // ── The machine: only what follows moves a run ───────────────────────────
@@ -544,12 +539,11 @@ abstract contract AgentWorkflow is
 
     /// @dev The prevReplyHashes of the next tasks: what the gate named, each an anchored reply of this run, named once; or
     ///      the judged reply alone.
-    function _checkTriggers(
-        Run memory run_,
-        bytes32 workflowRunId,
-        bytes32[] memory triggers,
-        bytes32 judgedReplyHash
-    ) private view returns (bytes32[] memory) {
+    function _checkTriggers(Run memory run_, bytes32 workflowRunId, bytes32[] memory triggers, bytes32 judgedReplyHash)
+        private
+        view
+        returns (bytes32[] memory)
+    {
         uint256 count = triggers.length;
         if (count == 0) {
             triggers = new bytes32[](1);

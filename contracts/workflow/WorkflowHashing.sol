@@ -38,17 +38,12 @@ library WorkflowHashing {
 
     /// @notice Stable content of a logical operation: what a retry must repeat. Excludes `timestamp`.
     function replyDigest(AgentReply memory reply) internal pure returns (bytes32) {
-        return keccak256(
-            abi.encode(reply.outputHash, reply.replier, listHash(reply.prevTaskHashes), reply.workflowRunId)
-        );
+        return
+            keccak256(abi.encode(reply.outputHash, reply.replier, listHash(reply.prevTaskHashes), reply.workflowRunId));
     }
 
     /// @notice Scope of an operation id: one replier in one run.
-    function operationKey(bytes32 workflowRunId, address replier, bytes32 operationId)
-        internal
-        pure
-        returns (bytes32)
-    {
+    function operationKey(bytes32 workflowRunId, address replier, bytes32 operationId) internal pure returns (bytes32) {
         return keccak256(abi.encode(workflowRunId, replier, operationId));
     }
 

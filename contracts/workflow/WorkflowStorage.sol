@@ -157,22 +157,21 @@ abstract contract WorkflowStorage {
             record.prevReplyHashes[i] = replyHash;
             if (_addChild(_replies[replyHash], seq)) ++unprovenCount;
         }
-        if (!derivedInput) record.inputHash = task.inputHash;
+        if (!derivedInput && task.inputHash != 0) record.inputHash = task.inputHash;
         bool wideExpiry = task.expiresAt > type(uint40).max;
         if (wideExpiry) record.wideExpiresAt = task.expiresAt;
-        record.head = TaskHead({
-            runIndex: run_.index,
-            seq: seq,
-            stage: task.stage,
-            timestamp: uint40(task.timestamp),
-            expiresAt: wideExpiry ? 0 : uint40(task.expiresAt),
-            prevCount: uint16(prevCount),
-            unprovenCount: unprovenCount,
-            closed: false,
-            wideExpiry: wideExpiry,
-            derivedInput: derivedInput,
-            hasInput: task.input.length != 0
-        });
+        TaskHead memory head;
+        head.runIndex = run_.index;
+        head.seq = seq;
+        head.stage = task.stage;
+        head.timestamp = uint40(task.timestamp);
+        if (!wideExpiry) head.expiresAt = uint40(task.expiresAt);
+        head.prevCount = uint16(prevCount);
+        head.unprovenCount = unprovenCount;
+        head.wideExpiry = wideExpiry;
+        head.derivedInput = derivedInput;
+        head.hasInput = task.input.length != 0;
+        record.head = head;
         if (task.input.length != 0) record.input = task.input;
     }
 
@@ -214,12 +213,9 @@ abstract contract WorkflowStorage {
 
     /// @dev Binds the operation and stores the reply, with the block's timestamp as its anchor time.
     /// @param tasks The heads of `reply.prevTaskHashes`, in order
-    function _storeReply(
-        bytes32 operationKey,
-        bytes32 replyHash,
-        AgentReply memory reply,
-        TaskHead[] memory tasks
-    ) internal {
+    function _storeReply(bytes32 operationKey, bytes32 replyHash, AgentReply memory reply, TaskHead[] memory tasks)
+        internal
+    {
         Operation storage operation = _operations[operationKey];
         operation.outputHash = reply.outputHash;
         operation.timestamp = uint40(reply.timestamp);
@@ -293,15 +289,16 @@ abstract contract WorkflowStorage {
     }
 
     /// @dev Marks a reply proven and takes it off the count of every task that waits for it.
-    function _markProven(bytes32 replyHash, ReplyHead memory head, bytes32 verificationDigest) internal {
+    function _markProven(bytes32 replyHash, bytes32 verificationDigest) internal {
         ReplyRecord storage record = _replies[replyHash];
         record.head.proven = true;
         if (verificationDigest != 0) record.verificationDigest = verificationDigest;
 
-        if (head.firstChildSeq == 0) return;
-        mapping(uint256 => bytes32) storage taskHashes = _taskHashes[head.runIndex];
-        --_tasks[taskHashes[head.firstChildSeq]].head.unprovenCount;
-        if (!head.hasMoreChildren) return;
+        uint32 childSeq = record.head.firstChildSeq;
+        if (childSeq == 0) return;
+        mapping(uint256 => bytes32) storage taskHashes = _taskHashes[record.head.runIndex];
+        --_tasks[taskHashes[childSeq]].head.unprovenCount;
+        if (!record.head.hasMoreChildren) return;
         uint32[] storage more = record.moreChildSeqs;
         for (uint256 i = 0; i < more.length; ++i) {
             --_tasks[taskHashes[more[i]]].head.unprovenCount;
@@ -312,10 +309,8 @@ abstract contract WorkflowStorage {
 
     function _operationOf(bytes32 replyHash) private view returns (Operation storage) {
         ReplyRecord storage record = _replies[replyHash];
-        ReplyHead memory head = record.head;
-        return _operations[
-            WorkflowHashing.operationKey(_runIds[head.runIndex], head.replier, record.operationId)
-        ];
+        bytes32 workflowRunId = _runIds[record.head.runIndex];
+        return _operations[WorkflowHashing.operationKey(workflowRunId, record.head.replier, record.operationId)];
     }
 
     /// @dev Links a task to a reply that is not proven yet. Returns false, and writes nothing, if it is proven.
