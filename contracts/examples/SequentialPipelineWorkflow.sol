@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 
+import {Stages} from "../workflow/Stages.sol";
 import {StaticStage, StaticWorkflow} from "../workflow/StaticWorkflow.sol";
-import {FINAL_STAGE, GateInput, StageConfig, StageMode, Verdict, VerifierOption} from "../workflow/WorkflowTypes.sol";
+import {FINAL_STAGE, GateInput, Verdict} from "../workflow/WorkflowTypes.sol";
 
 /// @title  SequentialPipelineWorkflow
 /// @notice ERC-8301 Scenario 3: A -> B -> C, each stage's output is the next stage's input. StepA and StepB pass on the
@@ -23,12 +24,8 @@ contract SequentialPipelineWorkflow is StaticWorkflow {
 
     function _table(address verifier) private pure returns (StaticStage[] memory table) {
         table = new StaticStage[](3);
-        table[uint8(Stage.StepA)] = _step(StageMode.Async, verifier, uint8(Stage.StepB));
-        table[uint8(Stage.StepB)] = _step(StageMode.Async, verifier, uint8(Stage.StepC));
-        table[uint8(Stage.StepC)] = _step(StageMode.Sync, verifier, FINAL_STAGE);
-    }
-
-    function _step(StageMode mode, address verifier, uint8 next) private pure returns (StaticStage memory) {
-        return StaticStage(StageConfig(mode, VerifierOption.AgentVerifier, verifier, 7 days, ""), next);
+        table[uint8(Stage.StepA)] = StaticStage(Stages.asyncStage(verifier, 7 days, 1), 1, uint8(Stage.StepB));
+        table[uint8(Stage.StepB)] = StaticStage(Stages.asyncStage(verifier, 7 days, 1), 1, uint8(Stage.StepC));
+        table[uint8(Stage.StepC)] = StaticStage(Stages.syncStage(verifier, 7 days, 1 days, 1), 1, FINAL_STAGE);
     }
 }

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 
+import {Stages} from "../workflow/Stages.sol";
 import {StaticStage, StaticWorkflow} from "../workflow/StaticWorkflow.sol";
-import {FINAL_STAGE, GateInput, StageConfig, StageMode, Verdict, VerifierOption} from "../workflow/WorkflowTypes.sol";
+import {FINAL_STAGE, GateInput, Verdict} from "../workflow/WorkflowTypes.sol";
 
 /// @title  SingleStageWorkflow
 /// @notice ERC-8301 Scenario 0: one task, one reply, one proof. Anyone may reply; the first reply with a valid proof
@@ -21,8 +22,6 @@ contract SingleStageWorkflow is StaticWorkflow {
 
     function _table(address verifier) private pure returns (StaticStage[] memory table) {
         table = new StaticStage[](1);
-        table[uint8(Stage.Execute)] = StaticStage({
-            config: StageConfig(StageMode.Sync, VerifierOption.AgentVerifier, verifier, 7 days, ""), next: FINAL_STAGE
-        });
+        table[uint8(Stage.Execute)] = StaticStage(Stages.syncStage(verifier, 7 days, 1 days, 1), 1, FINAL_STAGE);
     }
 }

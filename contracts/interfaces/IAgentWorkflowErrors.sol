@@ -13,8 +13,11 @@ interface IAgentWorkflowErrors {
     error InvalidStageCount(uint256 count, uint256 max);
     /// @notice A sync stage has no verifier, so that no reply could ever pass it.
     error SyncStageWithoutVerifier(uint8 stage);
-    /// @notice A verifier, or metadata, is given for a stage whose verifier option does not use it.
-    error UnusedVerifierSetting(uint8 stage);
+    /// @notice A setting is given that the stage would never use: a verifier without an option, metadata without option B,
+    ///         a proof window in an async stage.
+    error UnusedStageSetting(uint8 stage);
+    /// @notice The stage retries after a timeout but has no window, so that a retried task could never time out.
+    error RetriesWithoutWindow(uint8 stage);
     /// @notice The verifier of a stage has no code.
     error VerifierWithoutCode(uint8 stage, address verifier);
     /// @notice The gate of a stage leads to completion but is not sync (ERC-8301: the final gate MUST be sync).
@@ -25,6 +28,12 @@ interface IAgentWorkflowErrors {
     error UnreachableStage(uint8 stage);
     /// @notice A static table leads from `stage` back to a stage that it has already passed.
     error StageCycle(uint8 stage, uint8 next);
+    /// @notice A stage of a static table dispatches no task, or more than `max`.
+    error InvalidTaskCount(uint8 stage, uint256 count, uint256 max);
+    /// @notice A quorum of zero would pass without anyone.
+    error ZeroQuorum();
+    /// @notice A quorum is higher than the number of replies that one task can be triggered by.
+    error QuorumTooHigh(uint256 quorum, uint256 max);
 
     // ── run ──────────────────────────────────────────────────────────────────
 
@@ -69,6 +78,8 @@ interface IAgentWorkflowErrors {
     error TaskExpired(bytes32 taskHash, uint256 expiresAt, uint256 blockTimestamp);
     /// @notice The output plaintext does not hash to `declared`.
     error OutputHashMismatch(bytes32 declared, bytes32 actual);
+    /// @notice The stage requires proven upstream tasks and this one is not proven yet. On a sync stage: of its proof.
+    error UpstreamNotProven(bytes32 taskHash);
 
     // ── onAgentProve, in order ───────────────────────────────────────────────
 
@@ -90,6 +101,20 @@ interface IAgentWorkflowErrors {
     /// @notice The verifier did not answer "valid": it said no, reverted, or answered outside its ABI.
     error ProofRejected(bytes32 replyHash);
 
+    // ── replyTimeout, in order (after UnknownTask, RunNotPending, TaskNotOpen) ─
+
+    /// @notice The task has no expiry.
+    error TaskDoesNotExpire(bytes32 taskHash);
+    /// @notice The task's deadline has not passed: `expiresAt`, or later while a reply waits for its proof.
+    error TaskNotExpired(bytes32 taskHash, uint256 deadline, uint256 blockTimestamp);
+
+    // ── Views ────────────────────────────────────────────────────────────────
+
+    /// @notice No run has this identifier.
+    error UnknownRun(bytes32 workflowRunId);
+    /// @notice The walk back from a task would pass more than `max` tasks.
+    error ChainTooLong(uint256 max);
+
     // ── Gate decisions a child may not take ──────────────────────────────────
 
     /// @notice The gate named no reply, or more than `max`, as the trigger of the next task.
@@ -100,4 +125,8 @@ interface IAgentWorkflowErrors {
     error DuplicateTrigger(bytes32 replyHash);
     /// @notice The gate asked for more than `max` parallel tasks.
     error TooManyTasks(uint256 count, uint256 max);
+    /// @notice More than `max` tasks would wait for the proof of one reply.
+    error TooManyWaitingTasks(bytes32 replyHash, uint256 max);
+    /// @notice A timeout policy tried to complete a run; only a proof can.
+    error TimeoutCannotComplete(bytes32 taskHash);
 }

@@ -3,22 +3,25 @@ pragma solidity ^0.8.30;
 
 import {LowLevelCall} from "@openzeppelin/contracts/utils/LowLevelCall.sol";
 import {ReentrancyGuardTransient} from "@openzeppelin/contracts/utils/ReentrancyGuardTransient.sol";
-import {ERC165} from "@openzeppelin/contracts/utils/introspection/ERC165.sol";
 
 import {AgentReply, AgentTask, IAgentWorkflow, RunStatus} from "../interfaces/IAgentWorkflow.sol";
 import {IAgentVerifier} from "../interfaces/IAgentVerifier.sol";
-import {IAgentWorkflowErrors} from "../interfaces/IAgentWorkflowErrors.sol";
 import {IProofVerifier} from "../interfaces/IProofVerifier.sol";
+import {StageConfig, StageMode, VerifierOption} from "../interfaces/IStaticWorkflow.sol";
+import {IWorkflowViews} from "../interfaces/IWorkflowViews.sol";
 import {WorkflowHashing} from "./WorkflowHashing.sol";
-import {MAX_PREV_TASKS, WorkflowStorage} from "./WorkflowStorage.sol";
+import {WorkflowQueries} from "./WorkflowQueries.sol";
+import {WorkflowStages} from "./WorkflowStages.sol";
 import {
     FINAL_STAGE,
     GateDecision,
     GateInput,
-    StageConfig,
-    StageMode,
-    Verdict,
-    VerifierOption
+    MAX_PARALLEL_TASKS,
+    MAX_PREV_TASKS,
+    MAX_PROOF_BATCH,
+    MAX_TRIGGERS,
+    TimeoutInput,
+    Verdict
 } from "./WorkflowTypes.sol";
 
 /// @title  AgentWorkflow
@@ -28,33 +31,29 @@ import {
 ///             run ──> tasks of the first stage
 ///                        │ onAgentReply           async stage: the gate is asked
 ///                        │ onAgentProve           sync stage: the gate is asked, once per newly proven reply
+///                        │ replyTimeout           the timeout policy is asked
 ///                        ▼
-///                      gate ── Silent ──> nothing; the stage stays open
-///                        ├──── Retry  ──> the answered tasks are closed, one new task of the same stage
-///                        ├──── Pass   ──> every task is closed, tasks of the next stage; or completion (sync only)
-///                        └──── Abort  ──> Failed
+///                     decision ── Silent ──> the stage stays open
+///                        ├─────── Retry  ──> the task is closed, a new one of the same stage takes its place
+///                        ├─────── Pass   ──> every task is closed, tasks of the next stage; or completion (sync gate only)
+///                        └─────── Abort  ──> Failed
 ///
-/// @dev    A child MUST implement `_begin` and `_gate`, and pass its stage table to the constructor (`StaticWorkflow`
-///         does the former two for a fixed path). A child MAY override `_isReplier`, `_allowsNoExpiry`, `_proofTaskId`,
-///         `_proofAgentId`, `_proofFor` and `_effectiveSender`. Entry points are not virtual. All state of the machine is
-///         private; a child's own state may be written in `_begin` and `_gate` only.
+/// @dev    A child MUST implement `_begin` and `_gate`, and pass its stages to the constructor (`StaticWorkflow` does the
+///         former two for a fixed path). A child MAY override `_onTimeout`, `_isReplier`, `_inputHashFor`,
+///         `_allowsNoExpiry`, `_proofTaskId`, `_proofAgentId`, `_proofFor` and `_effectiveSender`. Entry points are not
+///         virtual. All state of the machine is private; a child's own state may be written in `_begin`, `_gate` and
+///         `_onTimeout`.
 ///
 ///         One guard covers every state-changing entry point. Within one call the order is checks, effects, events; the
-///         only external call of the base is the verifier's, before anything is written (its answer decides).
+///         only external call of the base is the verifier's, before anything is written, because its answer decides.
 ///         Numbered invariants: docs/INVARIANTS.md.
 ///
 ///         Trust: `result()` says what this contract's gates allowed. Whether the gates are worth anything is for its
 ///         reader to judge; that every record hashes and links as claimed can be checked without trusting it.
-abstract contract AgentWorkflow is
-    IAgentWorkflow,
-    IAgentWorkflowErrors,
-    WorkflowStorage,
-    ReentrancyGuardTransient,
-    ERC165
-{
+abstract contract AgentWorkflow is WorkflowQueries, ReentrancyGuardTransient {
     using WorkflowHashing for AgentReply;
 
-    /// @dev A reply in a batch of proofs, as loaded by `_checkBatch`.
+    /// @dev A reply in a batch of proofs.
     struct ProofItem {
         bytes32 replyHash;
         uint40 runIndex;
@@ -64,40 +63,17 @@ abstract contract AgentWorkflow is
         bytes32 verificationDigest; // of option A, once verified
     }
 
-    /// @dev Most replies that one proof may cover.
-    uint256 internal constant MAX_PROOF_BATCH = 32;
-    /// @dev Most replies that may trigger one task (its prevReplyHashes).
-    uint256 internal constant MAX_TRIGGERS = 64;
-    /// @dev Most tasks that one transition may dispatch.
-    uint256 internal constant MAX_PARALLEL_TASKS = 64;
-
-    uint256 private immutable _stageCount;
-
-    /// @dev Written by the constructor only.
-    mapping(uint256 stage => StageConfig) private _stages;
-
-    // ── Construction ─────────────────────────────────────────────────────────
+    /// @dev Tasks to be dispatched together.
+    struct Dispatch {
+        AgentTask task; // what they share: expiresAt, prevReplyHashes; `input` goes with the first whose hash it has
+        bytes32[] inputHashes; // one task for each
+        bytes32[] outputHashes; // of task.prevReplyHashes
+        uint8 firstLane;
+        uint8 attempt;
+    }
 
     /// @param stages Proof and time policy of each stage; a stage's number is its position
-    constructor(StageConfig[] memory stages) {
-        if (stages.length == 0 || stages.length > FINAL_STAGE) {
-            revert InvalidStageCount(stages.length, FINAL_STAGE);
-        }
-        _stageCount = stages.length;
-        for (uint256 i = 0; i < stages.length; ++i) {
-            StageConfig memory config = stages[i];
-            if (config.option == VerifierOption.None) {
-                if (config.mode == StageMode.Sync) revert SyncStageWithoutVerifier(uint8(i));
-                if (config.verifier != address(0)) revert UnusedVerifierSetting(uint8(i));
-            } else if (config.verifier.code.length == 0) {
-                revert VerifierWithoutCode(uint8(i), config.verifier);
-            }
-            if (config.option != VerifierOption.ProofVerifier && config.metadata.length != 0) {
-                revert UnusedVerifierSetting(uint8(i));
-            }
-            _stages[i] = config;
-        }
-    }
+    constructor(StageConfig[] memory stages) WorkflowStages(stages) {}
 
     // ── The life of a run ────────────────────────────────────────────────────
 
@@ -124,10 +100,11 @@ abstract contract AgentWorkflow is
         _requireStage(run_.stage);
         if (inputHashes.length == 0) revert NoTaskDispatched(workflowRunId);
 
-        AgentTask memory task;
-        task.stage = run_.stage;
-        task.expiresAt = expiresAt;
-        _dispatch(workflowRunId, run_, task, inputHashes, input);
+        Dispatch memory dispatch;
+        dispatch.task.expiresAt = expiresAt;
+        dispatch.task.input = input;
+        dispatch.inputHashes = inputHashes;
+        _dispatch(workflowRunId, run_, dispatch);
     }
 
     /// @inheritdoc IAgentWorkflow
@@ -137,27 +114,21 @@ abstract contract AgentWorkflow is
         // 1. Replier and operation identity.
         address sender = _effectiveSender();
         if (reply.replier != sender) revert ReplierMismatch(reply.replier, sender);
-        if (reply.operationId == 0) revert ZeroOperationId();
-        bytes32 operationKey = WorkflowHashing.operationKey(reply.workflowRunId, sender, reply.operationId);
+        bytes32 operationKey = _operationKey(reply);
         if (_isBound(operationKey)) return _resolveRetry(operationKey, reply);
 
         // 2. prevTaskHashes. 3. Run and task eligibility. 4. Timestamp and expiry.
         Run memory run_ = _loadRun(reply.workflowRunId);
-        TaskHead[] memory tasks = _checkPrevTasks(run_, reply);
-        _checkEligibility(run_, reply, tasks);
-        _checkTimes(reply, tasks);
-        if (reply.output.length != 0) {
-            bytes32 actual = keccak256(reply.output);
-            if (actual != reply.outputHash) revert OutputHashMismatch(reply.outputHash, actual);
-        }
+        TaskHead[] memory tasks = _checkNewReply(run_, reply);
 
         // 5. Bind, store, announce.
         replyHash = reply.replyHash();
         _storeReply(operationKey, replyHash, reply, tasks);
+        if (_stage(run_.stage).proofWindow != 0) _flagTasks(reply.prevTaskHashes, ANSWERED);
         emit AgentReplyAnchored(reply.workflowRunId, replyHash, sender);
 
         // 6. Gate, in async mode.
-        if (_stages[run_.stage].mode == StageMode.Async) _evaluateGate(run_, tasks[0].seq, replyHash, reply);
+        if (_stage(run_.stage).mode == StageMode.Async) _evaluateGate(run_, tasks[0], replyHash, reply);
     }
 
     /// @inheritdoc IAgentWorkflow
@@ -167,18 +138,20 @@ abstract contract AgentWorkflow is
         ProofItem[] memory items = _loadBatch(replyHashes);
         bytes32 workflowRunId = items[0].reply.workflowRunId;
         Run memory run_ = _loadRun(workflowRunId);
-        if (run_.status != RunStatus.Pending) revert RunNotPending(workflowRunId, run_.status);
-        StageConfig storage config = _stages[_checkBatchStage(items)];
+        _requirePending(workflowRunId, run_);
+        uint8 stage = _checkBatchStage(items);
+        StageConfig storage config = _stage(stage);
+        VerifierOption option = config.option;
+        if (option == VerifierOption.None) revert StageWithoutVerifier(stage);
 
         // 2. Ask the verifier about each. Nothing has been written yet.
         for (uint256 i = 0; i < items.length; ++i) {
-            if (!items[i].wasProven) _verify(config, items[i], _proofFor(i, items.length, proof));
+            if (!items[i].wasProven) _verify(config, option, items[i], _proofFor(i, items.length, proof));
         }
 
         // 3. Mark and propagate all, then the gate.
         for (uint256 i = 0; i < items.length; ++i) {
-            ProofItem memory item = items[i];
-            if (!item.wasProven) _markProven(item.replyHash, item.verificationDigest);
+            if (!items[i].wasProven) _markProven(items[i].replyHash, items[i].verificationDigest);
         }
         if (config.mode == StageMode.Async) return;
         for (uint256 i = 0; i < items.length; ++i) {
@@ -186,73 +159,47 @@ abstract contract AgentWorkflow is
             // The gate is asked only about a newly proven reply to tasks that are still open: a late proof of an earlier
             // reply must not move the current stage.
             if (item.wasProven || run_.status != RunStatus.Pending) continue;
-            if (_firstClosedTask(run_, item.reply.prevTaskHashes) != 0) continue;
-            _evaluateGate(run_, item.task.seq, item.replyHash, item.reply);
+            if (!_areOpen(run_, item.reply.prevTaskHashes)) continue;
+            if (config.requireUpstreamProven) _checkUpstream(item.reply.prevTaskHashes);
+            _evaluateGate(run_, item.task, item.replyHash, item.reply);
         }
     }
 
-    // ── Views ────────────────────────────────────────────────────────────────
-
-    /// @inheritdoc IAgentWorkflow
-    function result(bytes32 workflowRunId)
-        external
-        view
-        returns (RunStatus status, bytes32 finalTaskHash, uint256 completedAt)
-    {
+    /// @notice Time out an open task once its deadline has passed: it is dispatched anew or the run is aborted, as the
+    ///         workflow's timeout policy says. Anyone may call (ERC-8301, Security Considerations, `expiresAt`).
+    /// @dev    Reverts, in order, with UnknownTask, RunNotPending, TaskNotOpen, TaskDoesNotExpire, TaskNotExpired.
+    /// @param  taskHash An open task. Its deadline is `expiresAt`, or `expiresAt` plus the stage's proof window once it was
+    ///                  answered in a sync stage
+    function replyTimeout(bytes32 taskHash) external nonReentrant {
+        TaskHead memory task = _requireTask(taskHash);
+        bytes32 workflowRunId = _runIdAt(task.runIndex);
         Run memory run_ = _loadRun(workflowRunId);
-        status = run_.status;
-        if (status == RunStatus.Success) {
-            finalTaskHash = _taskHashAt(run_, run_.taskCount - 1);
-            completedAt = _loadTaskHead(finalTaskHash).timestamp;
+        _requirePending(workflowRunId, run_);
+        _requireOpen(run_, task, taskHash);
+        uint256 deadline = _deadlineOf(taskHash, task);
+        if (deadline == 0) revert TaskDoesNotExpire(taskHash);
+        if (block.timestamp <= deadline) revert TaskNotExpired(taskHash, deadline, block.timestamp);
+
+        GateDecision memory decision = _onTimeout(
+            TimeoutInput({
+                workflowRunId: workflowRunId,
+                stage: run_.stage,
+                taskHash: taskHash,
+                lane: task.lane,
+                tally: run_.tally,
+                attempt: task.attempt,
+                maxRetries: _stage(run_.stage).maxRetries,
+                answered: task.flags & ANSWERED != 0
+            })
+        );
+        if (decision.verdict == Verdict.Pass && decision.nextStage == FINAL_STAGE) {
+            revert TimeoutCannotComplete(taskHash);
         }
-    }
-
-    /// @inheritdoc IAgentWorkflow
-    function getAgentTask(bytes32 taskHash) external view returns (AgentTask memory task, bool proven) {
-        TaskHead memory head = _requireTask(taskHash);
-        return (_loadTask(taskHash, head), head.unprovenCount == 0);
-    }
-
-    /// @inheritdoc IAgentWorkflow
-    /// @dev `verifier` is zero until the reply is proven, then the verifier that was called.
-    function getAgentReply(bytes32 replyHash)
-        external
-        view
-        returns (AgentReply memory reply, address verifier, bool proven, bytes32 verificationDigest)
-    {
-        ReplyHead memory head = _requireReply(replyHash);
-        reply = _loadReply(replyHash, head);
-        proven = head.proven;
-        if (proven) {
-            // A stage's verifier never changes, so it is the one that was called.
-            verifier = _stages[_loadTaskHead(reply.prevTaskHashes[0]).stage].verifier;
-            verificationDigest = _verificationDigestOf(replyHash);
+        if (decision.verdict == Verdict.Retry) {
+            if (decision.triggers.length == 0) decision.triggers = _loadTask(taskHash, task).prevReplyHashes;
+            ++task.attempt;
         }
-    }
-
-    /// @inheritdoc IAgentWorkflow
-    function getReplyHashByOperation(bytes32 workflowRunId, address replier, bytes32 operationId)
-        external
-        view
-        returns (bytes32 replyHash)
-    {
-        if (!_isBound(WorkflowHashing.operationKey(workflowRunId, replier, operationId))) return bytes32(0);
-        return _loadOperation(workflowRunId, replier, operationId).replyHash();
-    }
-
-    /// @notice Proof and time policy of a stage; it never changes.
-    /// @param  stage        Stage number, below the number of stages
-    /// @return config       The stage's policy
-    /// @return metadataHash keccak256 of `config.metadata`
-    function stageConfig(uint8 stage) external view returns (StageConfig memory config, bytes32 metadataHash) {
-        _requireStage(stage);
-        config = _stages[stage];
-        metadataHash = keccak256(config.metadata);
-    }
-
-    /// @inheritdoc ERC165
-    function supportsInterface(bytes4 interfaceId) public view virtual override returns (bool) {
-        return interfaceId == type(IAgentWorkflow).interfaceId || super.supportsInterface(interfaceId);
+        _carryOut(workflowRunId, run_, decision, _repeat(taskHash, 1), task);
     }
 
     // ── Required hooks ───────────────────────────────────────────────────────
@@ -269,11 +216,18 @@ abstract contract AgentWorkflow is
         returns (uint8 stage, bytes32[] memory inputHashes);
 
     /// @dev Judges one reply. Called after the reply is stored and announced (async stage), or after its proof is marked
-    ///      and propagated (sync stage), while all tasks it answers are open. May write the child's own state (tallies).
+    ///      and propagated (sync stage), while all tasks it answers are open. May write the child's own state.
     ///      A revert undoes the reply or the proof, so "no" in an open workflow should be `Silent`, not a revert.
     function _gate(GateInput memory input) internal virtual returns (GateDecision memory decision);
 
     // ── Optional hooks ───────────────────────────────────────────────────────
+
+    /// @dev What happens when an open task's deadline has passed. Called by `replyTimeout` after its checks; nothing has been
+    ///      written. May write the child's own state. A revert refuses the timeout and leaves the run waiting. A Pass must
+    ///      name its triggers and cannot complete the run. Default: retry up to the stage's `maxRetries`, then abort.
+    function _onTimeout(TimeoutInput memory input) internal virtual returns (GateDecision memory decision) {
+        decision.verdict = input.attempt < input.maxRetries ? Verdict.Retry : Verdict.Abort;
+    }
 
     /// @dev Whether `account` may reply to tasks of this stage. Asked once the tasks are known to be open, before anything
     ///      is stored. An override should narrow: `return super._isReplier(…) && …`. Default: anyone.
@@ -288,6 +242,13 @@ abstract contract AgentWorkflow is
         returns (bool)
     {
         return true;
+    }
+
+    /// @dev Input hash of a task whose gate named none. Must follow from its arguments alone, so that a reader can recompute
+    ///      it. Default: the output hash of a single trigger; of several, keccak256(abi.encodePacked(outputHashes)).
+    /// @param outputHashes Of the replies that triggered the task, in order
+    function _inputHashFor(bytes32[] memory outputHashes) internal view virtual returns (bytes32) {
+        return outputHashes.length == 1 ? outputHashes[0] : WorkflowHashing.listHash(outputHashes);
     }
 
     /// @dev Whether `run` accepts `expiresAt == 0`, meaning "no expiry". Default: no.
@@ -328,13 +289,41 @@ abstract contract AgentWorkflow is
 
     // ── Checks of onAgentReply ───────────────────────────────────────────────
 
+    /// @inheritdoc IWorkflowViews
+    function checkReply(AgentReply calldata submitted) external view returns (bytes32 replyHash) {
+        AgentReply memory reply = submitted;
+        bytes32 operationKey = _operationKey(reply);
+        if (_isBound(operationKey)) return _resolveRetry(operationKey, reply);
+        _checkNewReply(_loadRun(reply.workflowRunId), reply);
+        return reply.replyHash();
+    }
+
+    function _operationKey(AgentReply memory reply) private pure returns (bytes32) {
+        if (reply.operationId == 0) revert ZeroOperationId();
+        return WorkflowHashing.operationKey(reply.workflowRunId, reply.replier, reply.operationId);
+    }
+
     /// @dev A bound operation: the same content returns the canonical replyHash without effect, other content is refused.
     function _resolveRetry(bytes32 operationKey, AgentReply memory reply) private view returns (bytes32 replyHash) {
-        AgentReply memory bound = _loadOperation(reply.workflowRunId, reply.replier, reply.operationId);
+        uint256 runIndex = _loadRun(reply.workflowRunId).index;
+        AgentReply memory bound = _loadOperation(runIndex, reply.workflowRunId, reply.replier, reply.operationId);
         bytes32 boundDigest = bound.replyDigest();
         bytes32 submittedDigest = reply.replyDigest();
         if (boundDigest != submittedDigest) revert OperationConflict(operationKey, boundDigest, submittedDigest);
         return bound.replyHash();
+    }
+
+    /// @dev Steps 2 to 4 of `onAgentReply`, and what this base adds to them.
+    function _checkNewReply(Run memory run_, AgentReply memory reply) private view returns (TaskHead[] memory tasks) {
+        tasks = _checkPrevTasks(run_, reply);
+        _checkEligibility(run_, reply, tasks);
+        _checkTimes(reply, tasks);
+        if (reply.output.length != 0) {
+            bytes32 actual = keccak256(reply.output);
+            if (actual != reply.outputHash) revert OutputHashMismatch(reply.outputHash, actual);
+        }
+        StageConfig storage config = _stage(run_.stage);
+        if (config.mode == StageMode.Async && config.requireUpstreamProven) _checkUpstream(reply.prevTaskHashes);
     }
 
     function _checkPrevTasks(Run memory run_, AgentReply memory reply) private view returns (TaskHead[] memory tasks) {
@@ -355,9 +344,9 @@ abstract contract AgentWorkflow is
     }
 
     function _checkEligibility(Run memory run_, AgentReply memory reply, TaskHead[] memory tasks) private view {
-        if (run_.status != RunStatus.Pending) revert RunNotPending(reply.workflowRunId, run_.status);
+        _requirePending(reply.workflowRunId, run_);
         for (uint256 i = 0; i < tasks.length; ++i) {
-            if (!_isOpen(run_, tasks[i])) revert TaskNotOpen(reply.prevTaskHashes[i]);
+            _requireOpen(run_, tasks[i], reply.prevTaskHashes[i]);
         }
         if (!_isReplier(reply.workflowRunId, run_.stage, reply.replier)) {
             revert ReplierNotAllowed(reply.workflowRunId, run_.stage, reply.replier);
@@ -377,6 +366,12 @@ abstract contract AgentWorkflow is
             if (expiresAt != 0 && block.timestamp > expiresAt) {
                 revert TaskExpired(taskHash, expiresAt, block.timestamp);
             }
+        }
+    }
+
+    function _checkUpstream(bytes32[] memory taskHashes) private view {
+        for (uint256 i = 0; i < taskHashes.length; ++i) {
+            if (_loadTaskHead(taskHashes[i]).unprovenCount != 0) revert UpstreamNotProven(taskHashes[i]);
         }
     }
 
@@ -408,21 +403,22 @@ abstract contract AgentWorkflow is
         }
     }
 
-    function _checkBatchStage(ProofItem[] memory items) private view returns (uint8 stage) {
+    function _checkBatchStage(ProofItem[] memory items) private pure returns (uint8 stage) {
         stage = items[0].task.stage;
         for (uint256 i = 1; i < items.length; ++i) {
             if (items[i].task.stage != stage) revert MixedStages(items[i].replyHash, items[i].task.stage, stage);
         }
-        if (_stages[stage].option == VerifierOption.None) revert StageWithoutVerifier(stage);
     }
 
     /// @dev Calls the stage's verifier for one reply and keeps the digest of option A. The input hash comes from the stored
     ///      task, never from the caller. Anything but a well-formed "valid" is a rejection: no code, a revert, a return
     ///      value of another length, a word that is no bool. Return data is never copied beyond two words.
-    function _verify(StageConfig storage config, ProofItem memory item, bytes memory proof) private {
+    function _verify(StageConfig storage config, VerifierOption option, ProofItem memory item, bytes memory proof)
+        private
+    {
         AgentReply memory reply = item.reply;
         bytes32 inputHash = _inputHashOf(reply.prevTaskHashes[0], item.task);
-        bool identityBound = config.option == VerifierOption.AgentVerifier;
+        bool identityBound = option == VerifierOption.AgentVerifier;
         bytes memory call_;
         uint256 returnSize;
         if (identityBound) {
@@ -443,89 +439,108 @@ abstract contract AgentWorkflow is
 
     // ── The machine: only what follows moves a run ───────────────────────────
 
-    /// @dev Asks the gate about one reply and carries out its decision.
-    function _evaluateGate(Run memory run_, uint32 taskSeq, bytes32 replyHash, AgentReply memory reply) private {
-        bytes32 workflowRunId = reply.workflowRunId;
+    function _evaluateGate(Run memory run_, TaskHead memory task, bytes32 replyHash, AgentReply memory reply) private {
         GateDecision memory decision = _gate(
             GateInput({
-                workflowRunId: workflowRunId,
+                workflowRunId: reply.workflowRunId,
                 stage: run_.stage,
                 taskHash: reply.prevTaskHashes[0],
-                taskSeq: taskSeq,
+                lane: task.lane,
+                tally: run_.tally,
                 replyHash: replyHash,
                 reply: reply
             })
         );
-        if (decision.verdict == Verdict.Silent) return;
-        if (decision.verdict == Verdict.Abort) return _fail(workflowRunId, run_);
+        if (decision.triggers.length == 0) {
+            decision.triggers = _repeat(replyHash, 1);
+        }
+        _carryOut(reply.workflowRunId, run_, decision, reply.prevTaskHashes, task);
+    }
 
-        AgentTask memory task;
-        task.prevReplyHashes = _checkTriggers(run_, workflowRunId, decision.triggers, replyHash);
-        bytes32[] memory inputHashes = decision.inputHashes;
-        if (decision.verdict == Verdict.Retry) {
-            for (uint256 i = 0; i < reply.prevTaskHashes.length; ++i) {
-                _closeTask(reply.prevTaskHashes[i]);
-            }
-            inputHashes = new bytes32[](1);
-            inputHashes[0] = _inputHashOf(reply.prevTaskHashes[0], _loadTaskHead(reply.prevTaskHashes[0]));
+    /// @dev Carries out a decision about open tasks.
+    /// @param taskHashes The tasks that were answered, or the one that timed out
+    /// @param task       The head of the first of them
+    function _carryOut(
+        bytes32 workflowRunId,
+        Run memory run_,
+        GateDecision memory decision,
+        bytes32[] memory taskHashes,
+        TaskHead memory task
+    ) private {
+        if (decision.verdict == Verdict.Silent) {
+            if (decision.consume) _flagTasks(taskHashes, CLOSED);
+            if (decision.tally == 0) return;
+            run_.tally += decision.tally;
+            return _saveRun(workflowRunId, run_);
+        }
+        if (decision.verdict == Verdict.Abort) return _fail(workflowRunId, run_);
+        bool retry = decision.verdict == Verdict.Retry;
+        _checkTriggers(run_, workflowRunId, decision.triggers, retry ? 0 : 1);
+        Dispatch memory dispatch;
+        dispatch.task.prevReplyHashes = decision.triggers;
+        if (retry) {
+            run_.tally += decision.tally;
+            _flagTasks(taskHashes, CLOSED);
+            dispatch.inputHashes = _repeat(_inputHashOf(taskHashes[0], task), 1);
+            (dispatch.firstLane, dispatch.attempt) = (task.lane, task.attempt);
         } else {
-            if (decision.nextStage == FINAL_STAGE) return _complete(workflowRunId, run_, task);
+            if (decision.nextStage == FINAL_STAGE) return _complete(workflowRunId, run_, dispatch.task);
             _requireStage(decision.nextStage);
             run_.stage = decision.nextStage;
             run_.firstOpenSeq = run_.taskCount;
+            run_.tally = 0;
+            dispatch.inputHashes = decision.inputHashes;
         }
-        task.stage = run_.stage;
-        uint256 window = _stages[run_.stage].window;
-        if (window != 0) task.expiresAt = block.timestamp + window;
-        _dispatch(workflowRunId, run_, task, inputHashes, "");
+        uint256 window = _stage(run_.stage).window;
+        if (window != 0) dispatch.task.expiresAt = block.timestamp + window;
+        dispatch.outputHashes = _outputHashesOf(decision.triggers);
+        if (dispatch.inputHashes.length == 0) {
+            dispatch.inputHashes =
+                _repeat(_inputHashFor(dispatch.outputHashes), decision.tasks == 0 ? 1 : decision.tasks);
+        }
+        _dispatch(workflowRunId, run_, dispatch);
     }
 
-    /// @dev Stores one task for each input hash, then the run, then announces the tasks. Without input hashes: one task over
-    ///      the outputs of its triggers.
-    /// @param task The part that all tasks share: stage, expiresAt, prevReplyHashes
-    function _dispatch(
-        bytes32 workflowRunId,
-        Run memory run_,
-        AgentTask memory task,
-        bytes32[] memory inputHashes,
-        bytes memory input
-    ) private {
-        bool derived = inputHashes.length == 0;
-        if (derived) {
-            inputHashes = new bytes32[](1);
-            inputHashes[0] = _joinOutputs(task.prevReplyHashes);
-            derived = task.prevReplyHashes.length == 1;
-        }
-        uint256 count = inputHashes.length;
+    /// @dev Stores the tasks, then the run, then announces the tasks.
+    function _dispatch(bytes32 workflowRunId, Run memory run_, Dispatch memory dispatch) private {
+        uint256 count = dispatch.inputHashes.length;
         if (count > MAX_PARALLEL_TASKS) revert TooManyTasks(count, MAX_PARALLEL_TASKS);
+        AgentTask memory task = dispatch.task;
+        task.stage = run_.stage;
         task.timestamp = block.timestamp;
         task.workflowRunId = workflowRunId;
+        bytes memory input = task.input;
         bytes32 plaintextHash = input.length == 0 ? bytes32(0) : keccak256(input);
+        bytes32[] memory taskHashes = new bytes32[](count);
         for (uint256 i = 0; i < count; ++i) {
-            task.inputHash = inputHashes[i];
-            if (plaintextHash != 0 && task.inputHash == plaintextHash) {
+            bytes32 inputHash = dispatch.inputHashes[i];
+            task.inputHash = inputHash;
+            if (plaintextHash != 0 && inputHash == plaintextHash) {
                 task.input = input;
                 plaintextHash = 0;
             } else {
                 task.input = "";
             }
-            inputHashes[i] = _createTask(run_, task, derived); // from here on: the task's own hash
+            // A task over one reply's output needs no copy of its hash.
+            bool derived = dispatch.outputHashes.length == 1 && inputHash == dispatch.outputHashes[0];
+            taskHashes[i] = _createTask(run_, task, derived, dispatch.firstLane + uint8(i), dispatch.attempt);
         }
         _saveRun(workflowRunId, run_);
         for (uint256 i = 0; i < count; ++i) {
-            emit NewAgentTask(workflowRunId, task.stage, inputHashes[i]);
+            emit NewAgentTask(workflowRunId, task.stage, taskHashes[i]);
         }
     }
 
     /// @dev Ends a run as Success. The final task has no input, no expiry and no NewAgentTask event (ERC-8301, Terminal
     ///      stage); its `expiresAt` and `input`, which the text leaves open, are 0 and empty.
+    /// @param task Empty but for prevReplyHashes
     function _complete(bytes32 workflowRunId, Run memory run_, AgentTask memory task) private {
-        if (_stages[run_.stage].mode != StageMode.Sync) revert FinalGateNotSync(run_.stage);
+        if (_stage(run_.stage).mode != StageMode.Sync) revert FinalGateNotSync(run_.stage);
         task.stage = FINAL_STAGE;
         task.timestamp = block.timestamp;
         task.workflowRunId = workflowRunId;
         run_.status = RunStatus.Success;
-        bytes32 finalTaskHash = _createTask(run_, task, false);
+        bytes32 finalTaskHash = _createTask(run_, task, false, 0, 0);
         _saveRun(workflowRunId, run_);
         emit WorkflowCompleted(workflowRunId, RunStatus.Success, finalTaskHash, block.timestamp);
     }
@@ -537,20 +552,15 @@ abstract contract AgentWorkflow is
         emit WorkflowCompleted(workflowRunId, RunStatus.Failed, bytes32(0), block.timestamp);
     }
 
-    /// @dev The prevReplyHashes of the next tasks: what the gate named, each an anchored reply of this run, named once; or
-    ///      the judged reply alone.
-    function _checkTriggers(Run memory run_, bytes32 workflowRunId, bytes32[] memory triggers, bytes32 judgedReplyHash)
+    // ── Private helpers ──────────────────────────────────────────────────────
+
+    /// @dev The prevReplyHashes of new tasks: anchored replies of this run, each named once.
+    function _checkTriggers(Run memory run_, bytes32 workflowRunId, bytes32[] memory triggers, uint256 min)
         private
         view
-        returns (bytes32[] memory)
     {
         uint256 count = triggers.length;
-        if (count == 0) {
-            triggers = new bytes32[](1);
-            triggers[0] = judgedReplyHash;
-            return triggers;
-        }
-        if (count > MAX_TRIGGERS) revert InvalidTriggerCount(count, MAX_TRIGGERS);
+        if (count < min || count > MAX_TRIGGERS) revert InvalidTriggerCount(count, MAX_TRIGGERS);
         for (uint256 i = 0; i < count; ++i) {
             if (_loadReplyHead(triggers[i]).runIndex != run_.index) {
                 revert ForeignTrigger(triggers[i], workflowRunId);
@@ -559,44 +569,40 @@ abstract contract AgentWorkflow is
                 if (triggers[i] == triggers[j]) revert DuplicateTrigger(triggers[i]);
             }
         }
-        return triggers;
     }
 
-    // ── Private helpers ──────────────────────────────────────────────────────
-
-    /// @dev Input hash of a task over the outputs of several replies; of one reply, its output hash itself.
-    function _joinOutputs(bytes32[] memory replyHashes) private view returns (bytes32) {
-        if (replyHashes.length == 1) return _outputHashOf(replyHashes[0]);
-        bytes32[] memory outputHashes = new bytes32[](replyHashes.length);
+    function _outputHashesOf(bytes32[] memory replyHashes) private view returns (bytes32[] memory outputHashes) {
+        outputHashes = new bytes32[](replyHashes.length);
         for (uint256 i = 0; i < replyHashes.length; ++i) {
             outputHashes[i] = _outputHashOf(replyHashes[i]);
         }
-        return WorkflowHashing.listHash(outputHashes);
     }
 
-    function _isOpen(Run memory run_, TaskHead memory task) private pure returns (bool) {
-        return task.seq >= run_.firstOpenSeq && !task.closed;
-    }
-
-    /// @dev The first of these tasks that is not open; zero if all are.
-    function _firstClosedTask(Run memory run_, bytes32[] memory taskHashes) private view returns (bytes32) {
+    function _areOpen(Run memory run_, bytes32[] memory taskHashes) private view returns (bool) {
         for (uint256 i = 0; i < taskHashes.length; ++i) {
-            if (!_isOpen(run_, _loadTaskHead(taskHashes[i]))) return taskHashes[i];
+            if (!_isOpen(run_, _loadTaskHead(taskHashes[i]))) return false;
         }
-        return bytes32(0);
+        return true;
     }
 
-    function _requireTask(bytes32 taskHash) private view returns (TaskHead memory head) {
-        head = _loadTaskHead(taskHash);
-        if (head.timestamp == 0) revert UnknownTask(taskHash);
+    function _flagTasks(bytes32[] memory taskHashes, uint8 flag) private {
+        for (uint256 i = 0; i < taskHashes.length; ++i) {
+            _flagTask(taskHashes[i], flag);
+        }
     }
 
-    function _requireReply(bytes32 replyHash) private view returns (ReplyHead memory head) {
-        head = _loadReplyHead(replyHash);
-        if (head.replier == address(0)) revert UnknownReply(replyHash);
+    function _requirePending(bytes32 workflowRunId, Run memory run_) private pure {
+        if (run_.status != RunStatus.Pending) revert RunNotPending(workflowRunId, run_.status);
     }
 
-    function _requireStage(uint8 stage) internal view {
-        if (stage >= _stageCount) revert UnknownStage(stage);
+    function _requireOpen(Run memory run_, TaskHead memory task, bytes32 taskHash) private pure {
+        if (!_isOpen(run_, task)) revert TaskNotOpen(taskHash);
+    }
+
+    function _repeat(bytes32 item, uint256 times) internal pure returns (bytes32[] memory list) {
+        list = new bytes32[](times);
+        for (uint256 i = 0; i < times; ++i) {
+            list[i] = item;
+        }
     }
 }

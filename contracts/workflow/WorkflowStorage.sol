@@ -2,10 +2,8 @@
 pragma solidity ^0.8.30;
 
 import {AgentReply, AgentTask, RunStatus} from "../interfaces/IAgentWorkflow.sol";
+import {IAgentWorkflowErrors} from "../interfaces/IAgentWorkflowErrors.sol";
 import {WorkflowHashing} from "./WorkflowHashing.sol";
-
-/// @dev Most tasks that one reply may answer.
-uint256 constant MAX_PREV_TASKS = 8;
 
 /// @title  WorkflowStorage
 /// @notice Where runs, tasks and replies are kept. Packed for gas; every struct read back is byte-exact, so that
@@ -30,7 +28,7 @@ uint256 constant MAX_PREV_TASKS = 8;
 ///
 ///         Timestamps are block timestamps (or bounded by them) and fit 40 bits. A caller-chosen `expiresAt` that does not
 ///         fit is kept exactly, in a slot of its own.
-abstract contract WorkflowStorage {
+abstract contract WorkflowStorage is IAgentWorkflowErrors {
     using WorkflowHashing for AgentReply;
     using WorkflowHashing for AgentTask;
 
@@ -41,6 +39,7 @@ abstract contract WorkflowStorage {
         uint32 firstOpenSeq; // tasks with a lower taskSeq are closed
         uint8 stage;
         RunStatus status;
+        uint32 tally; // of the gate, since the run entered the stage
     }
 
     /// @dev One slot. `timestamp` is 0 exactly when the task is unknown.
@@ -49,19 +48,29 @@ abstract contract WorkflowStorage {
         uint32 seq;
         uint8 stage;
         uint40 timestamp;
-        uint40 expiresAt; // unless wideExpiry
+        uint40 expiresAt; // unless _WIDE_EXPIRY
         uint16 prevCount; // entries of prevReplyHashes
         uint16 unprovenCount; // those of them that are not proven; 0 = the task is proven
-        bool closed; // consumed or superseded although not below the run's firstOpenSeq
-        bool wideExpiry; // expiresAt is in TaskRecord.wideExpiresAt
-        bool derivedInput; // inputHash is the outputHash of the single previous reply
-        bool hasInput; // the plaintext is not empty
+        uint8 lane; // position in the parallel dispatch; a retried task keeps it
+        uint8 attempt; // how often the task has been dispatched anew after a timeout
+        uint8 flags; // see the constants below
     }
+
+    /// @dev TaskHead.flags: consumed or superseded, although not below the run's firstOpenSeq.
+    uint8 internal constant CLOSED = 1;
+    /// @dev TaskHead.flags: in a sync stage with a proof window, a reply waits (or has waited) for its proof.
+    uint8 internal constant ANSWERED = 2;
+    /// @dev TaskHead.flags: `expiresAt` is in TaskRecord.wideExpiresAt.
+    uint8 private constant _WIDE_EXPIRY = 4;
+    /// @dev TaskHead.flags: `inputHash` is the outputHash of the single previous reply.
+    uint8 private constant _DERIVED_INPUT = 8;
+    /// @dev TaskHead.flags: the input plaintext is not empty.
+    uint8 private constant _HAS_INPUT = 16;
 
     struct TaskRecord {
         TaskHead head;
-        bytes32 inputHash; // unless head.derivedInput
-        uint256 wideExpiresAt; // only if head.wideExpiry
+        bytes32 inputHash; // unless _DERIVED_INPUT
+        uint256 wideExpiresAt; // only if _WIDE_EXPIRY
         mapping(uint256 position => bytes32) prevReplyHashes;
         bytes input;
     }
@@ -73,7 +82,7 @@ abstract contract WorkflowStorage {
         uint32 firstChildSeq; // a task that waits for this reply's proof; 0 = none (the initial task waits for none)
         bool proven;
         bool hasOutput; // the plaintext is not empty
-        bool hasMoreChildren; // further waiting tasks are in ReplyRecord.moreChildSeqs
+        uint8 moreChildren; // further waiting tasks; they are in ReplyRecord.moreChildSeqs
     }
 
     /// @dev The half of a reply that is keyed by replyHash.
@@ -81,7 +90,7 @@ abstract contract WorkflowStorage {
         ReplyHead head;
         bytes32 operationId;
         bytes32 verificationDigest;
-        uint32[] moreChildSeqs;
+        mapping(uint256 position => uint256 taskSeq) moreChildSeqs;
         bytes output;
     }
 
@@ -92,7 +101,7 @@ abstract contract WorkflowStorage {
         uint40 anchoredAt;
         uint8 taskCount; // entries of prevTaskHashes
         uint32 firstTaskSeq; // prevTaskHashes[0]
-        uint32[MAX_PREV_TASKS - 1] moreTaskSeqs; // the others, in order; one slot, written only if there are any
+        uint256 moreTaskSeqs; // the others, 32 bits each, from the lowest; written only if there are any
     }
 
     /// @dev runNonce + 1 of the next run. Only `_openRun` writes it. Kept one ahead so that 0 means "no run".
@@ -137,9 +146,11 @@ abstract contract WorkflowStorage {
 
     /// @dev Stores a task as the run's next one and links it to those of its previous replies that are not proven.
     ///      Advances `run_.taskCount` in memory; the caller saves the run.
-    /// @param task         Complete but for `taskSeq`, which is filled in here; `input` is stored by `_saveInput`
+    /// @param task         Complete but for `taskSeq`, which is filled in here
     /// @param derivedInput Whether `task.inputHash` is the `outputHash` of its single previous reply
-    function _createTask(Run memory run_, AgentTask memory task, bool derivedInput)
+    /// @param lane         Position in the parallel dispatch
+    /// @param attempt      How often the task has been dispatched anew after a timeout
+    function _createTask(Run memory run_, AgentTask memory task, bool derivedInput, uint8 lane, uint8 attempt)
         internal
         returns (bytes32 taskHash)
     {
@@ -155,28 +166,35 @@ abstract contract WorkflowStorage {
         for (uint256 i = 0; i < prevCount; ++i) {
             bytes32 replyHash = task.prevReplyHashes[i];
             record.prevReplyHashes[i] = replyHash;
-            if (_addChild(_replies[replyHash], seq)) ++unprovenCount;
+            if (_addChild(replyHash, seq)) ++unprovenCount;
         }
-        if (!derivedInput && task.inputHash != 0) record.inputHash = task.inputHash;
-        bool wideExpiry = task.expiresAt > type(uint40).max;
-        if (wideExpiry) record.wideExpiresAt = task.expiresAt;
         TaskHead memory head;
         head.runIndex = run_.index;
         head.seq = seq;
         head.stage = task.stage;
         head.timestamp = uint40(task.timestamp);
-        if (!wideExpiry) head.expiresAt = uint40(task.expiresAt);
         head.prevCount = uint16(prevCount);
         head.unprovenCount = unprovenCount;
-        head.wideExpiry = wideExpiry;
-        head.derivedInput = derivedInput;
-        head.hasInput = task.input.length != 0;
+        head.lane = lane;
+        head.attempt = attempt;
+        if (derivedInput) head.flags |= _DERIVED_INPUT;
+        else if (task.inputHash != 0) record.inputHash = task.inputHash;
+        if (task.expiresAt <= type(uint40).max) {
+            head.expiresAt = uint40(task.expiresAt);
+        } else {
+            head.flags |= _WIDE_EXPIRY;
+            record.wideExpiresAt = task.expiresAt;
+        }
+        if (task.input.length != 0) {
+            head.flags |= _HAS_INPUT;
+            record.input = task.input;
+        }
         record.head = head;
-        if (task.input.length != 0) record.input = task.input;
     }
 
-    function _closeTask(bytes32 taskHash) internal {
-        _tasks[taskHash].head.closed = true;
+    /// @dev Sets CLOSED or ANSWERED on a task.
+    function _flagTask(bytes32 taskHash, uint8 flag) internal {
+        _tasks[taskHash].head.flags |= flag;
     }
 
     function _loadTaskHead(bytes32 taskHash) internal view returns (TaskHead memory) {
@@ -185,12 +203,12 @@ abstract contract WorkflowStorage {
 
     /// @dev 0 = the task does not expire.
     function _expiryOf(bytes32 taskHash, TaskHead memory head) internal view returns (uint256) {
-        return head.wideExpiry ? _tasks[taskHash].wideExpiresAt : head.expiresAt;
+        return head.flags & _WIDE_EXPIRY != 0 ? _tasks[taskHash].wideExpiresAt : head.expiresAt;
     }
 
     function _inputHashOf(bytes32 taskHash, TaskHead memory head) internal view returns (bytes32) {
         TaskRecord storage record = _tasks[taskHash];
-        return head.derivedInput ? _outputHashOf(record.prevReplyHashes[0]) : record.inputHash;
+        return head.flags & _DERIVED_INPUT != 0 ? _outputHashOf(record.prevReplyHashes[0]) : record.inputHash;
     }
 
     /// @dev The task as the ERC defines it. Of a known task.
@@ -199,7 +217,7 @@ abstract contract WorkflowStorage {
         task.stage = head.stage;
         task.taskSeq = head.seq;
         task.inputHash = _inputHashOf(taskHash, head);
-        if (head.hasInput) task.input = record.input;
+        if (head.flags & _HAS_INPUT != 0) task.input = record.input;
         task.timestamp = head.timestamp;
         task.expiresAt = _expiryOf(taskHash, head);
         task.prevReplyHashes = new bytes32[](head.prevCount);
@@ -222,9 +240,11 @@ abstract contract WorkflowStorage {
         operation.anchoredAt = uint40(block.timestamp);
         operation.taskCount = uint8(tasks.length);
         operation.firstTaskSeq = tasks[0].seq;
-        for (uint256 i = 1; i < tasks.length; ++i) {
-            operation.moreTaskSeqs[i - 1] = tasks[i].seq;
+        uint256 more;
+        for (uint256 i = tasks.length - 1; i > 0; --i) {
+            more = (more << 32) | tasks[i].seq;
         }
+        if (more != 0) operation.moreTaskSeqs = more;
 
         ReplyRecord storage record = _replies[replyHash];
         record.operationId = reply.operationId;
@@ -234,7 +254,7 @@ abstract contract WorkflowStorage {
             firstChildSeq: 0,
             proven: false,
             hasOutput: reply.output.length != 0,
-            hasMoreChildren: false
+            moreChildren: 0
         });
         if (reply.output.length != 0) record.output = reply.output;
     }
@@ -244,7 +264,7 @@ abstract contract WorkflowStorage {
     }
 
     /// @dev The reply that a bound operation is bound to, without its output plaintext.
-    function _loadOperation(bytes32 workflowRunId, address replier, bytes32 operationId)
+    function _loadOperation(uint256 runIndex, bytes32 workflowRunId, address replier, bytes32 operationId)
         internal
         view
         returns (AgentReply memory reply)
@@ -257,10 +277,13 @@ abstract contract WorkflowStorage {
         reply.workflowRunId = workflowRunId;
         uint256 taskCount = operation.taskCount;
         reply.prevTaskHashes = new bytes32[](taskCount);
-        mapping(uint256 => bytes32) storage taskHashes = _taskHashes[_runs[workflowRunId].index];
+        mapping(uint256 => bytes32) storage taskHashes = _taskHashes[runIndex];
         reply.prevTaskHashes[0] = taskHashes[operation.firstTaskSeq];
+        if (taskCount == 1) return reply;
+        uint256 more = operation.moreTaskSeqs;
         for (uint256 i = 1; i < taskCount; ++i) {
-            reply.prevTaskHashes[i] = taskHashes[operation.moreTaskSeqs[i - 1]];
+            reply.prevTaskHashes[i] = taskHashes[uint32(more)];
+            more >>= 32;
         }
     }
 
@@ -271,7 +294,7 @@ abstract contract WorkflowStorage {
     /// @dev The reply as the ERC defines it. Of a known reply.
     function _loadReply(bytes32 replyHash, ReplyHead memory head) internal view returns (AgentReply memory reply) {
         ReplyRecord storage record = _replies[replyHash];
-        reply = _loadOperation(_runIds[head.runIndex], head.replier, record.operationId);
+        reply = _loadOperation(head.runIndex, _runIds[head.runIndex], head.replier, record.operationId);
         if (head.hasOutput) reply.output = record.output;
     }
 
@@ -298,10 +321,9 @@ abstract contract WorkflowStorage {
         if (childSeq == 0) return;
         mapping(uint256 => bytes32) storage taskHashes = _taskHashes[record.head.runIndex];
         --_tasks[taskHashes[childSeq]].head.unprovenCount;
-        if (!record.head.hasMoreChildren) return;
-        uint32[] storage more = record.moreChildSeqs;
-        for (uint256 i = 0; i < more.length; ++i) {
-            --_tasks[taskHashes[more[i]]].head.unprovenCount;
+        uint256 more = record.head.moreChildren;
+        for (uint256 i = 0; i < more; ++i) {
+            --_tasks[taskHashes[record.moreChildSeqs[i]]].head.unprovenCount;
         }
     }
 
@@ -314,13 +336,16 @@ abstract contract WorkflowStorage {
     }
 
     /// @dev Links a task to a reply that is not proven yet. Returns false, and writes nothing, if it is proven.
-    function _addChild(ReplyRecord storage record, uint32 childSeq) private returns (bool waits) {
+    function _addChild(bytes32 replyHash, uint32 childSeq) private returns (bool waits) {
+        ReplyRecord storage record = _replies[replyHash];
         if (record.head.proven) return false;
         if (record.head.firstChildSeq == 0) {
             record.head.firstChildSeq = childSeq;
         } else {
-            record.head.hasMoreChildren = true;
-            record.moreChildSeqs.push(childSeq);
+            uint8 more = record.head.moreChildren;
+            if (more == type(uint8).max) revert TooManyWaitingTasks(replyHash, uint256(more) + 1);
+            record.moreChildSeqs[more] = childSeq;
+            record.head.moreChildren = more + 1;
         }
         return true;
     }

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: CC0-1.0
+pragma solidity ^0.8.0;
+
+/// @notice When a stage's gate is evaluated (ERC-8301, Gate Logic and Stage Transition).
+enum StageMode {
+    Async, // right after onAgentReply
+    Sync // only after onAgentProve
+}
+
+/// @notice Which ERC-8274 verifier a stage calls (ERC-8301, onAgentProve).
+enum VerifierOption {
+    None, // the stage takes no proofs
+    AgentVerifier, // option A, bound to the replier's identity
+    ProofVerifier // option B, stateless
+}
+
+/// @notice Proof policy and time policy of one stage; fixed at deployment.
+struct StageConfig {
+    StageMode mode;
+    VerifierOption option;
+    address verifier; // zero exactly when option is None
+    uint32 window; // seconds that a task of this stage stays open; 0 = no expiry. Initial tasks take run()'s expiresAt.
+    uint32 proofWindow; // sync only: seconds after expiresAt that an answered task still waits for its proof
+    uint8 maxRetries; // how often a task is dispatched anew after a timeout, before the run is aborted
+    bool requireUpstreamProven; // the gate is not evaluated on a reply to a task that is not proven
+    bytes metadata; // option B only: circuit key, enclave hash, etc.
+}
+
+/// @title  IStaticWorkflow
+/// @notice The published graph of a static workflow (ERC-8301, Static vs Dynamic FSM), so that a reader can enumerate every
+///         owed dispatch from the chain: stage 0 first, then `next` until 255.
+interface IStaticWorkflow {
+    /// @notice Number of stages; they are numbered from 0.
+    function stageCount() external view returns (uint256);
+
+    /// @notice One stage of the table; its whole policy is in `stageConfig`. Reverts with UnknownStage.
+    /// @return mode     When the gate is evaluated
+    /// @return verifier The ERC-8274 verifier; zero if the stage takes no proofs
+    /// @return window   Seconds that a task of this stage stays open; 0 = no expiry
+    /// @return tasks    Tasks dispatched in parallel when the stage is entered; all must be answered before the transition
+    /// @return next     The stages that can follow; exactly one in a static workflow. 255 = the run completes
+    function stageAt(uint8 stage)
+        external
+        view
+        returns (StageMode mode, address verifier, uint256 window, uint256 tasks, uint8[] memory next);
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: CC0-1.0
+pragma solidity ^0.8.0;
+
+import {AgentReply, RunStatus} from "./IAgentWorkflow.sol";
+
+/// @notice A task that can still receive a reply or a proof.
+struct OpenTask {
+    bytes32 taskHash;
+    uint256 taskSeq;
+    uint256 lane; // position in the parallel dispatch; a retried task keeps it
+    uint256 expiresAt; // last moment for a new reply; 0 = none
+    uint256 deadline; // `replyTimeout` is possible after it; 0 = never
+}
+
+/// @title  IWorkflowViews
+/// @notice What users of ERC-8301 ask for beyond its interface: does a run exist, where does it stand, what is owed until
+///         when, would this reply be accepted. Views only; every returned array is bounded.
+interface IWorkflowViews {
+    /// @notice Whether `run` has returned this identifier. `result` alone cannot tell a pending run from an unknown one.
+    function runExists(bytes32 workflowRunId) external view returns (bool);
+
+    /// @notice Where a run stands. Reverts with UnknownRun.
+    /// @return status    Pending | Success | Failed
+    /// @return stage     Current stage; after the end of the run, the stage in which it ended
+    /// @return openTasks Tasks that are open now, in order of dispatch; empty once the run has ended
+    function runState(bytes32 workflowRunId)
+        external
+        view
+        returns (RunStatus status, uint8 stage, OpenTask[] memory openTasks);
+
+    /// @notice Whether `onAgentReply` would accept this reply from `reply.replier` now, the gate's own judgement left out.
+    ///         Reverts with the custom error with which `onAgentReply` would.
+    /// @return replyHash The canonical replyHash: of the new reply, or of the operation that a matching retry resolves to
+    function checkReply(AgentReply calldata reply) external view returns (bytes32 replyHash);
+
+    /// @notice block.timestamp at which a reply was anchored. Reverts with UnknownReply.
+    function replyAnchorTime(bytes32 replyHash) external view returns (uint256);
+
+    /// @notice Whether every reply upstream of a task, back to the initial task, is proven: stronger than
+    ///         `getAgentTask(taskHash).proven`, which speaks of the task's own prevReplyHashes only. Reverts with UnknownTask,
+    ///         and with ChainTooLong where the walk would pass more than 256 tasks (then walk off chain).
+    function isChainProven(bytes32 taskHash) external view returns (bool);
+}
