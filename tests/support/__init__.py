@@ -1,0 +1,1 @@
+"""What the tests share: golden vectors, an independent reference, strict reverts, the workflow driver, conformance."""

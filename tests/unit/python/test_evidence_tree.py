@@ -1,0 +1,122 @@
+"""The chain of a run as text."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from provenflow.evidence import Evidence, verify
+from provenflow.evidence.tree import render
+from tests.support.evidence_builder import AGENTS, REQUESTER, RunBuilder, fan_in, name, pending, pipeline
+
+
+def test_render__joining_run__final_task_on_top_and_branches_down_to_run() -> None:
+    lines = _lines(fan_in().evidence())
+    start = lines.index("")
+    heads = [line.split(" 0x")[0] for line in lines[start + 1 : start + 14]]
+    assert heads == [
+        "Tf  task",
+        "R4  reply",
+        "T3  task",
+        "├─ R0  reply",
+        "│  T0  task",
+        "├─ R1  reply",
+        "│  T1  task",
+        "└─ R2  reply",
+        "   T2  task",
+        "",
+        "not on the path from the final task:",
+        "R3  reply",
+        "T1 (above)",
+    ]
+
+
+def test_render__every_node__has_a_verdict_on_its_line() -> None:
+    found = pipeline().evidence()
+    report = verify(found)
+    text = render(found, report)
+    for node in report.nodes:
+        (line,) = [line for line in text.splitlines() if line.startswith(f"{node.label}  ")]
+        assert "✓ holds" in line
+
+
+def test_render__failing_node__says_why_below_it() -> None:
+    found = pipeline().evidence()
+    altered = replace(found.replies[1], reply=replace(found.replies[1].reply, operation_id=name("forged")))
+    lines = _lines(replace(found, replies=(found.replies[0], altered, found.replies[2])))
+    (place,) = [place for place, line in enumerate(lines) if line.startswith("R1  ")]
+    assert "✗ fails" in lines[place]
+    assert lines[place + 1].startswith("    ✗ fails reply.hash: its fields hash to 0x")
+    assert lines[-1].startswith("✗ fails: the run is complete;")
+
+
+def test_render__replier_did_not_sign__line_says_what_it_rests_on() -> None:
+    run = RunBuilder()
+    run.reply(AGENTS[0], run.run(), sender=REQUESTER)
+    lines = _lines(run.evidence())
+    (line,) = [line for line in lines if line.startswith("R0  ")]
+    assert line.endswith("✓ holds  (rests on the contract's own check of msg.sender)")
+
+
+def test_render__missing_reply__named_in_full() -> None:
+    found = pipeline().evidence()
+    lines = _lines(replace(found, replies=found.replies[1:]))
+    missing = found.replies[0].reply_hash
+    (line,) = [line for line in lines if line.startswith("R0  ")]
+    assert missing.hex()[:8] in line
+    assert "unknown to the contract" in line
+
+
+def test_render__link_to_nothing_known__named_in_full() -> None:
+    run = pending()
+    run.dispatch(2, (name("unknown"),))
+    lines = _lines(run.evidence())
+    assert f"0x{name('unknown').hex()}  is not in the evidence" in lines
+
+
+def test_render__nodes_in_a_circle__each_printed_once() -> None:
+    found = pending().evidence()
+    circled = replace(
+        found.tasks[0], task=replace(found.tasks[0].task, prev_reply_hashes=(found.replies[0].reply_hash,))
+    )
+    lines = _lines(replace(found, tasks=(circled,), logs=found.logs[:-1]))
+    assert [line[:10] for line in lines if line.startswith(("T0", "R0"))] == [
+        "T0  task 0",
+        "R0  reply ",
+        "T0 (above)",
+    ]
+
+
+def test_render__hostile_plaintexts__nothing_reaches_the_terminal_raw() -> None:
+    hostile = '\x1b[2J\x1b]0;owned\x07\r\u202egnp\u2066\x9b31m\n"quoted" \\ \ud7ff'.encode() + b"\xff\xfe\x00"
+    run = RunBuilder()
+    run.reply(AGENTS[0], run.run(input=hostile), output=hostile)
+    text = "\n".join(_lines(run.evidence()))
+    assert all(char.isprintable() or char == "\n" for char in text)
+    assert '"\\x1b[2J\\x1b]0;owned\\x07\\r\\u202egnp' in text
+
+
+def test_render__long_plaintext__cut() -> None:
+    run = RunBuilder()
+    run.run(input=b"A" * 10_000)
+    text = "\n".join(_lines(run.evidence()))
+    assert f'input "{"A" * 40}…" (10000 bytes)' in text
+    assert "A" * 41 not in text
+
+
+def test_render__times__counted_from_the_start_of_the_run() -> None:
+    (final,) = [line for line in _lines(pipeline().evidence()) if line.startswith("Tf")]
+    assert "+48 s" in final
+
+
+def test_render__deeply_nested_joins__lines_stay_short() -> None:
+    run = RunBuilder()
+    tasks = run.run((0, 0))
+    for stage in range(1, 60):
+        run.mine()
+        replies = tuple(run.reply(AGENTS[place], (task,), mine=False) for place, task in enumerate(tasks))
+        tasks = (run.dispatch(stage, replies), run.dispatch(stage, replies))
+    assert max(len(line) for line in _lines(run.evidence())) < 220
+
+
+def _lines(found: Evidence) -> list[str]:
+    return render(found, verify(found)).splitlines()
