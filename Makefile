@@ -2,11 +2,13 @@
 #
 #   PYTHON=/path/to/python   the Python (3.11 or newer) that the environment is made from
 #   FILE=path                the text file that `make demo` works on
+#   UPDATE=1                 let `make gas` rewrite what it compares with
+#   SEED=number              where `make fuzz` starts from
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup compile demo test conformance lint format wheel test-wheel lock clean
+.PHONY: help setup compile demo test conformance fuzz gas lint format wheel test-wheel lock clean
 
 PYTHON ?=
 FILE ?=
@@ -56,6 +58,17 @@ test: compile ## Run every test: Python on a local chain, and forge's fuzz tests
 
 conformance: compile ## Write docs/CONFORMANCE.md from the requirement markers of the tests.
 	$(BIN)/python -m tests.support.conformance
+
+gas: setup ## Measure gas and code size against snapshots/gas.json; with UPDATE=1 rewrite it and docs/GAS.md's tables.
+	$(BIN)/python -m benchmarks.gas $(if $(UPDATE),--update,--check)
+
+# Not part of `make test`: it starts somewhere else each time and takes a quarter of an hour.
+fuzz: compile ## Search further than make test does: SEED=number repeats a search.
+	@seed="$${SEED:-$$(date +%s)}" && echo "SEED=$$seed" && \
+	    FOUNDRY_FUZZ_SEED="$$seed" FOUNDRY_FUZZ_RUNS=5000 FOUNDRY_INVARIANT_RUNS=128 FOUNDRY_INVARIANT_DEPTH=160 \
+	    PATH="$(CURDIR)/$(BIN):$$PATH" $(BIN)/forge test && \
+	    $(LOCAL_APE) $(BIN)/python -m pytest --hypothesis-profile nightly --hypothesis-seed "$$seed" --timeout 0 \
+	    tests/unit/workflow/test_stateful_model.py tests/unit/python/test_hashing_reference.py
 
 lint: setup ## Check style, formatting and types of Python and Solidity; any finding fails.
 	$(BIN)/ruff check .

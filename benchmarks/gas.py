@@ -2,7 +2,7 @@
 
     python -m benchmarks.gas             measure and print
     python -m benchmarks.gas --check     measure, print, and fail on any difference from the snapshot
-    python -m benchmarks.gas --update    measure, print, and rewrite the snapshot
+    python -m benchmarks.gas --update    measure, print, and rewrite the snapshot and the tables of docs/GAS.md
 
 Every figure is the ``gasUsed`` of a whole transaction. The plain twin (see :mod:`benchmarks.twin`) does the same in the
 same run, and must give the same records. Ceilings, the limit of code size, and that nothing grows with earlier runs or
@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any, Final
@@ -24,9 +24,10 @@ import click
 from benchmarks import twin
 from benchmarks.gas_actions import Measured, measure
 from benchmarks.gas_chain import HARDFORK, GasChain
+from benchmarks.gas_report import DOCUMENT, with_tables
 from provenflow.artifacts import Artifact
 from provenflow.errors import Invalid, ProvenflowError
-from provenflow.files import write_json
+from provenflow.files import write_bytes, write_json
 from provenflow.toolchain import SOLC_VERSION
 
 SNAPSHOT: Final = Path("snapshots", "gas.json")
@@ -77,6 +78,7 @@ class Figures:
                 name: {"gas": gas, "twin": self.plain.actions[name]}
                 for name, gas in self.packed.actions.items()
             },
+            "storage": {name: asdict(use) for name, use in self.packed.storage.items()},
             "growth": {
                 name: {
                     str(number): {"gas": gas, "twin": self.plain.growth[name][number]}
@@ -197,14 +199,14 @@ def render(figures: Figures) -> str:
 
 @click.command()
 @click.option("--check", is_flag=True, help="Fail on any difference from the committed snapshot.")
-@click.option("--update", is_flag=True, help="Rewrite the committed snapshot.")
+@click.option("--update", is_flag=True, help="Rewrite the committed snapshot and the tables.")
 def main(*, check: bool, update: bool) -> None:
     """Measure gas and code size."""
     if check and update:
         raise click.UsageError("Give --check or --update, not both.")
     try:
         figures = take()
-        print(render(figures))
+        click.echo(render(figures))
         snapshot = twin.root() / SNAPSHOT
         problems = problems_of(figures)
         if check:
@@ -213,16 +215,20 @@ def main(*, check: bool, update: bool) -> None:
             if found:
                 problems.append(_UPDATE)
         if problems:
-            print()
+            click.echo()
             for problem in problems:
-                print(f"error: {problem}", file=sys.stderr)
+                click.echo(f"error: {problem}", err=True)
             sys.exit(1)
         if update:
             snapshot.parent.mkdir(exist_ok=True)
-            write_json(snapshot, json.loads(json.dumps(figures.document(), sort_keys=True)))
-            print(f"\nwritten: {SNAPSHOT}")
+            document = json.loads(json.dumps(figures.document(), sort_keys=True))
+            text = (twin.root() / DOCUMENT).read_text(encoding="utf-8")
+            tables = with_tables(text, document, CEILINGS)
+            write_json(snapshot, document)
+            write_bytes(twin.root() / DOCUMENT, tables.encode())
+            click.echo(f"\nwritten: {SNAPSHOT}, and the tables of {DOCUMENT}")
     except ProvenflowError as error:
-        print(f"error: {error}", file=sys.stderr)
+        click.echo(f"error: {error}", err=True)
         sys.exit(error.exit_code)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from eth_abi.abi import encode
 
-from benchmarks.gas_chain import GasChain, Outcome
+from benchmarks.gas_chain import GasChain, Outcome, StorageUse
 from provenflow.errors import Invalid
 
 _ASYNC: Final = 0
@@ -26,13 +26,19 @@ class Measured:
 
     Parameters
     ----------
+    chain:
+        Where they are done.
     actions:
         By the name of the action.
+    storage:
+        What each action touches, by its name.
     growth:
         By ``"action, by what it grows with"``, then by that number.
     """
 
+    chain: GasChain
     actions: dict[str, int] = field(default_factory=dict)
+    storage: dict[str, StorageUse] = field(default_factory=dict)
     growth: dict[str, dict[int, int]] = field(default_factory=dict)
 
     def act(self, name: str, outcome: Outcome) -> Outcome:
@@ -40,6 +46,7 @@ class Measured:
         if name in self.actions:
             raise Invalid(f"Two actions are called {name}.")
         self.actions[name] = outcome.gas
+        self.storage[name] = self.chain.storage_use(outcome)
         return outcome
 
     def grow(self, name: str, number: int, outcome: Outcome) -> Outcome:
@@ -53,7 +60,7 @@ class Measured:
 
 def measure(chain: GasChain) -> Measured:
     """Do everything on a fresh chain and note what it costs."""
-    measured = Measured()
+    measured = Measured(chain)
     for part in (_single, _provenance, _pipeline, _audit, _selection, _timeouts):
         part(chain, measured)
     for growth in (_by_earlier_runs, _by_earlier_replies, _by_length, _by_previous, _by_children, _by_batch):

@@ -37,6 +37,10 @@ _START_TIME: Final = 0x6B111111  # in 2026
 _GAS_LIMIT: Final = 25_000_000
 _ATTEMPTS: Final = 500
 _MINING_TIMEOUT: Final = 60.0  # seconds; it takes milliseconds
+# Gas of an SSTORE that sets a slot from zero, and of one that changes another value (EIP-2200, EIP-2929); in each case
+# the slot was touched before, or not.
+_CREATES: Final = (20_000, 22_100)
+_UPDATES: Final = (2_900, 5_000)
 _LISTENING: Final = re.compile(r"Listening on 127\.0\.0\.1:(\d+)")
 _REPLY_TIMEOUT: Final = abi.Function("replyTimeout", ("bytes32",), ())
 _RUN_STATE: Final = abi.Function("runState", ("bytes32",), ())
@@ -52,10 +56,13 @@ class Outcome:
         ``gasUsed`` of its receipt.
     events:
         The workflow's events, in log order.
+    transaction:
+        Its hash, ``0x…``.
     """
 
     gas: int
     events: tuple[WorkflowEvent, ...]
+    transaction: str
 
     @property
     def run_id(self) -> bytes:
@@ -85,6 +92,28 @@ class Outcome:
         return any(isinstance(event, WorkflowCompleted) for event in self.events)
 
 
+@dataclass(frozen=True)
+class StorageUse:
+    """The storage slots that a transaction touched, each once, and the gas that all accesses to them cost.
+
+    Parameters
+    ----------
+    created:
+        Slots that were zero before and are not now.
+    updated:
+        Other slots that were written.
+    read:
+        Slots that were only read.
+    gas:
+        Of every SLOAD and SSTORE.
+    """
+
+    created: int
+    updated: int
+    read: int
+    gas: int
+
+
 @dataclass
 class GasChain:
     """anvil with freshly deployed contracts, for the time of a ``with`` block.
@@ -108,7 +137,7 @@ class GasChain:
         command = [
             sys.executable, "-I", "-S", str(Path(leash.__file__)), str(os.getpid()), str(find_anvil()),
             "--host", "127.0.0.1", "--port", "0", "--hardfork", HARDFORK, "--timestamp", str(_START_TIME),
-            "--no-request-size-limit", "--order", "fifo",
+            "--no-request-size-limit", "--order", "fifo", "--steps-tracing",
         ]  # fmt: skip
         self._process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
@@ -154,6 +183,36 @@ class GasChain:
                     "eth_call", {"to": _hex(workflow.address), "data": _hex(data)}, "latest"
                 )
                 self.transcript.append(f"{data.hex()} -> {answer}")
+
+    def storage_use(self, outcome: Outcome) -> StorageUse:
+        """The storage that a transaction touched, from its trace.
+
+        Raises
+        ------
+        Unreachable
+            anvil gave no trace.
+        """
+        options = {"disableStorage": True, "enableMemory": False}
+        trace = self._rpc.call("debug_traceTransaction", outcome.transaction, options)
+        steps = trace.get("structLogs") if isinstance(trace, dict) else None
+        if not steps:
+            raise Unreachable("anvil gave no trace of a transaction.")
+        accesses = [
+            (step["op"], int(step["gasCost"]), (step["depth"], step["stack"][-1]))
+            for step in steps
+            if step["op"] in ("SLOAD", "SSTORE")
+        ]
+        touched = {slot for _, _, slot in accesses}
+        created = {slot for operation, gas, slot in accesses if operation == "SSTORE" and gas in _CREATES}
+        written = {
+            slot for operation, gas, slot in accesses if operation == "SSTORE" and gas in _UPDATES
+        } - created
+        return StorageUse(
+            created=len(created),
+            updated=len(written),
+            read=len(touched - created - written),
+            gas=sum(gas for _, gas, _ in accesses),
+        )
 
     # ── Used by Workflow ─────────────────────────────────────────────────────
 
@@ -428,7 +487,8 @@ class Workflow:
             for log in receipt["logs"]
             if hex_bytes(log["address"], "the address of a log", 20) == self.address
         ]
-        return Outcome(quantity(receipt.get("gasUsed"), "gasUsed"), tuple(events))
+        gas = quantity(receipt.get("gasUsed"), "gasUsed")
+        return Outcome(gas, tuple(events), str(receipt["transactionHash"]))
 
     def _view(self, data: bytes) -> bytes:
         answer = self.chain._rpc.call("eth_call", {"to": _hex(self.address), "data": _hex(data)}, "latest")

@@ -5,7 +5,7 @@ import {Test} from "forge-std/Test.sol";
 
 import {AgentReply, AgentTask} from "../contracts/interfaces/IAgentWorkflow.sol";
 import {MAX_PREV_TASKS} from "../contracts/workflow/WorkflowTypes.sol";
-import {WorkflowStorage} from "../contracts/workflow/WorkflowStorage.sol";
+import {ReplyHead, TaskHead} from "../contracts/workflow/WorkflowStorage.sol";
 import {PlainHashing} from "./support/PlainHashing.sol";
 import {StorageHarness} from "./support/StorageHarness.sol";
 
@@ -69,9 +69,9 @@ contract WorkflowStorageFuzz is Test {
         task.expiresAt = expiresAt;
         task.input = "plain";
         bytes32 taskHash = _storage.createTask(task, false, 7, 2);
-        (AgentTask memory before, WorkflowStorage.TaskHead memory headBefore) = _storage.taskOf(taskHash);
+        (AgentTask memory before, TaskHead memory headBefore) = _storage.taskOf(taskHash);
         _storage.flagTask(taskHash, closed, answered);
-        (AgentTask memory stored, WorkflowStorage.TaskHead memory head) = _storage.taskOf(taskHash);
+        (AgentTask memory stored, TaskHead memory head) = _storage.taskOf(taskHash);
         assertEq(abi.encode(stored), abi.encode(before));
         assertEq(head.flags & _storage.closedFlag() != 0, closed);
         assertEq(head.flags & _storage.answeredFlag() != 0, answered);
@@ -139,15 +139,15 @@ contract WorkflowStorageFuzz is Test {
             task.prevReplyHashes[0] = proven;
             if (i % 2 == 1) task.prevReplyHashes[1] = unproven;
             children[i] = _storage.createTask(task, false, 0, 0);
-            (, WorkflowStorage.TaskHead memory before) = _storage.taskOf(children[i]);
+            (, TaskHead memory before) = _storage.taskOf(children[i]);
             assertEq(before.unprovenCount, task.prevReplyHashes.length);
         }
         _storage.markProven(proven, digest);
         for (uint256 i = 0; i < count; ++i) {
-            (, WorkflowStorage.TaskHead memory head) = _storage.taskOf(children[i]);
+            (, TaskHead memory head) = _storage.taskOf(children[i]);
             assertEq(head.unprovenCount, i % 2);
         }
-        (, WorkflowStorage.ReplyHead memory reply) = _storage.replyOf(proven);
+        (, ReplyHead memory reply) = _storage.replyOf(proven);
         assertTrue(reply.proven);
         assertEq(_storage.digestOf(proven), digest);
         (, reply) = _storage.replyOf(unproven);
@@ -165,7 +165,7 @@ contract WorkflowStorageFuzz is Test {
         }
         AgentTask memory task = _plainTask();
         task.prevReplyHashes = replies;
-        (, WorkflowStorage.TaskHead memory head) = _storage.taskOf(_storage.createTask(task, false, 0, 0));
+        (, TaskHead memory head) = _storage.taskOf(_storage.createTask(task, false, 0, 0));
         assertEq(head.unprovenCount, waits);
     }
 
@@ -173,7 +173,7 @@ contract WorkflowStorageFuzz is Test {
 
     function _roundTrip(AgentTask memory task, bool derivedInput, uint8 lane, uint8 attempt) private {
         bytes32 taskHash = _storage.createTask(task, derivedInput, lane, attempt);
-        (AgentTask memory stored, WorkflowStorage.TaskHead memory head) = _storage.taskOf(taskHash);
+        (AgentTask memory stored, TaskHead memory head) = _storage.taskOf(taskHash);
         task.taskSeq = head.seq; // filled in by the storage
         assertEq(abi.encode(stored), abi.encode(task));
         assertEq(PlainHashing.taskHash(stored), taskHash);
@@ -185,7 +185,7 @@ contract WorkflowStorageFuzz is Test {
 
     function _roundTrip(AgentReply memory reply) private {
         bytes32 replyHash = _storage.storeReply(reply);
-        (AgentReply memory stored, WorkflowStorage.ReplyHead memory head) = _storage.replyOf(replyHash);
+        (AgentReply memory stored, ReplyHead memory head) = _storage.replyOf(replyHash);
         assertEq(abi.encode(stored), abi.encode(reply));
         assertEq(PlainHashing.replyHash(stored), replyHash);
         assertFalse(head.proven);

@@ -458,6 +458,9 @@ def decode_exactly(types: Sequence[str], data: bytes, subject: str) -> tuple[Any
             f"{subject} data whose offsets or lengths do not fit ({len(data)} bytes)."
         ) from None
     canonical = encode(types, values)
+    if len(data) < len(canonical):
+        # Ape makes eth-abi take missing bytes for zeros, for the whole process.
+        raise EvidenceError(f"{subject} too little data: {len(data)} bytes.")
     if len(data) > len(canonical) and data.startswith(canonical):
         raise EvidenceError(f"{subject} {len(data) - len(canonical)} bytes too many.")
     if data != canonical:

@@ -134,6 +134,25 @@ def cache_is_fresh(root: Path) -> bool:
         return False
 
 
+def last_compilation(root: Path) -> object:
+    """Something that differs after each whole compilation: whoever has read the cache before must read it again.
+
+    Parameters
+    ----------
+    root:
+        The checkout.
+    """
+    try:
+        return (root / _RECORD).stat().st_mtime_ns
+    except OSError:
+        return None
+
+
+def is_compiling(root: Path) -> bool:
+    """Whether this process is just compiling the checkout ``root``: the cache is in the making."""
+    return root in _in_progress
+
+
 def drop_stale_cache(root: Path) -> bool:
     """Throw Ape's cache away unless it is fresh, and the exported artifacts unless they are.
 
@@ -152,7 +171,7 @@ def drop_stale_cache(root: Path) -> bool:
     WrongUse
         As in :func:`inputs_hash`.
     """
-    if root in _in_progress or cache_is_fresh(root):
+    if cache_is_fresh(root):
         return False
     with _only_one(root, wait=False) as alone:
         # When another process compiles, the files are its business.
@@ -190,7 +209,7 @@ def ensure_compiled(project: LocalProject | None = None, *, force: bool = False)
     root = project.path if project is not None else checkout_root()
     if root is None:
         raise WrongUse("There are no sources to compile here.", fix="Run it in a checkout of provenflow.")
-    if root in _in_progress:
+    if is_compiling(root):
         # Compiling loads the project's contracts, and the Ape plugin calls this whenever they are loaded.
         return False
     with _only_one(root):

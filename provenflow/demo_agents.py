@@ -17,6 +17,9 @@ from provenflow.errors import Invalid
 MAX_SUMMARY: Final = 5
 _WORDS_A_MINUTE: Final = 200  # a usual figure for reading prose
 _TOP_WORDS: Final = 6
+# In characters. They keep a report short whatever the text is: it is stored on the chain.
+_LONGEST_QUOTE: Final = 400
+_LONGEST_WORD: Final = 30
 
 # Everything that is no text: control characters apart from line ends, and characters without width.
 _INVISIBLE: Final = re.compile(
@@ -131,7 +134,7 @@ def report(cleaned: bytes, summary: bytes) -> bytes:
         The summary has a sentence that the text does not have there.
     """
     sentences, _ = _sentences(cleaned)
-    chosen = []
+    quoted = []
     for line in summary.decode().split("\n"):
         number, _, sentence = line.partition("\t")
         if (
@@ -140,18 +143,18 @@ def report(cleaned: bytes, summary: bytes) -> bytes:
             or sentences[int(number) - 1] != sentence
         ):
             raise Invalid(f"The summary quotes what is not in the text: {line[:80]!r}.")
-        chosen.append(f"- {sentence} [{number}]")
+        quoted.append((number, sentence))
     figures = measure(cleaned)
-    kept = measure("\n".join(chosen).encode())
+    kept = measure("\n".join(sentence for _, sentence in quoted).encode())
     minutes = max(1, round(figures.words / _WORDS_A_MINUTE))
-    often = ", ".join(f"{word} ({count})" for word, count in figures.frequent)
+    often = ", ".join(f"{_cut(word, _LONGEST_WORD)} ({count})" for word, count in figures.frequent)
     lines = [
         "REPORT",
         f"{figures.sentences} sentences, {figures.words} words, {figures.different} of them different;"
         f" {figures.words / figures.sentences:.1f} words a sentence; about {minutes} min to read",
         f"most often: {often or 'no word twice'}",
-        f"summary, {len(chosen)} of {figures.sentences} sentences, {100 * kept.words // figures.words} % of the words:",
-        *chosen,
+        f"summary, {len(quoted)} of {figures.sentences} sentences, {100 * kept.words // figures.words} % of the words:",
+        *(f"- {_cut(sentence, _LONGEST_QUOTE)} [{number}]" for number, sentence in quoted),
     ]
     return "\n".join(lines).encode()
 
@@ -164,6 +167,10 @@ def _sentences(cleaned: bytes) -> tuple[list[str], set[int]]:
         opening.add(len(sentences))
         sentences += paragraph.split("\n")
     return sentences, opening
+
+
+def _cut(text: str, longest: int) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"
 
 
 def _content_words(sentence: str) -> list[str]:

@@ -142,10 +142,12 @@ class Devnet:
     def next_second(self) -> int:
         """Make the next block later than the last; the timestamp that it will have, Unix seconds.
 
-        The timestamp is fixed, not only the clock moved on: a clock may step back by itself.
+        The timestamp is fixed, not only the clock moved on: so it is known before the block is there.
         """
         block = self.rpc.call("eth_getBlockByNumber", "latest", False)
-        last = quantity(block.get("timestamp") if isinstance(block, dict) else None, "the last block's timestamp")
+        last = quantity(
+            block.get("timestamp") if isinstance(block, dict) else None, "the last block's timestamp"
+        )
         when = max(last + 1, self.clock())
         self.rpc.call("evm_setNextBlockTimestamp", when)
         return when

@@ -28,10 +28,14 @@ def check_writable(path: Path) -> Path:
     WrongUse
         The folder does not exist or admits no new file, or `path` is a folder or a device.
     """
-    target = path.resolve()
-    if not target.parent.is_dir():
+    try:
+        target = path.resolve()
+        there_is_a_folder, is_another_kind = target.parent.is_dir(), target.exists() and not target.is_file()
+    except (OSError, RuntimeError) as trouble:  # a name too long, links in a circle
+        raise _unwritable(path, trouble) from None
+    if not there_is_a_folder:
         raise WrongUse(f"{path} cannot be written: there is no folder {target.parent}.", fix="Make it first.")
-    if target.exists() and not target.is_file():
+    if is_another_kind:
         raise WrongUse(f"{path} cannot be written: it is no regular file.", fix="Name another file.")
     try:
         handle, probe = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
@@ -82,6 +86,6 @@ def write_bytes(path: Path, content: bytes) -> None:
         raise
 
 
-def _unwritable(path: Path, trouble: OSError) -> WrongUse:
-    reason = (trouble.strerror or str(trouble)).lower()
+def _unwritable(path: Path, trouble: OSError | RuntimeError) -> WrongUse:
+    reason = (getattr(trouble, "strerror", None) or str(trouble)).lower()
     return WrongUse(f"{path} cannot be written: {reason}.", fix="Name a file in a folder you may write to.")

@@ -104,7 +104,7 @@ def read_text(file: Path) -> bytes:
             raise WrongUse(f"{file} is no regular file.", fix=fix)
         with file.open("rb") as source:
             content = source.read(MAX_BYTES + 1)
-    except OSError as trouble:
+    except OSError as trouble:  # permissions, a name too long, links in a circle
         raise WrongUse(
             f"{file} cannot be read: {(trouble.strerror or str(trouble)).lower()}.", fix=fix
         ) from None

@@ -107,7 +107,13 @@ def cli(
         deployment.check(deployer, steps, artifacts.load_all(), verifier)
         emit("\n".join(["would deploy", *(f"  {deployment.describe(step, verifier)}" for step in steps)]))
         return
-    deployment.deploy(deployer, steps, verifier=verifier, records=records, force=force, progress=_tell)
+    try:
+        deployment.deploy(deployer, steps, verifier=verifier, records=records, force=force, progress=_tell)
+    except KeyboardInterrupt:
+        partial = records / f"{deployer.chain_id}.partial.json"
+        if partial.exists():
+            emit(f"what was deployed before the interruption is kept in {partial}")
+        raise
     emit(f"recorded in {records / f'{deployer.chain_id}.json'}")
 
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 
-import {StageConfig} from "../interfaces/IStaticWorkflow.sol";
+import {StageConfig} from "../interfaces/IWorkflowViews.sol";
 import {AgentWorkflow} from "../workflow/AgentWorkflow.sol";
 import {Stages} from "../workflow/Stages.sol";
-import {BidCodec} from "../workflow/extensions/BidCodec.sol";
+import {BidCodec} from "../workflow/BidCodec.sol";
 import {FINAL_STAGE, GateDecision, GateInput, TimeoutInput, Verdict} from "../workflow/WorkflowTypes.sol";
 
 /// @title  CompetitiveSelectionWorkflow
@@ -32,7 +32,7 @@ contract CompetitiveSelectionWorkflow is AgentWorkflow {
     mapping(bytes32 workflowRunId => address) private _winners;
 
     /// @param verifier IAgentVerifier that proves replies of both stages
-    constructor(address verifier) AgentWorkflow(_stages(verifier)) {}
+    constructor(address verifier) AgentWorkflow(_table(verifier)) {}
 
     function _begin(bytes32, bytes32 inputHash)
         internal
@@ -74,18 +74,20 @@ contract CompetitiveSelectionWorkflow is AgentWorkflow {
 
     function _selectBest(bytes32 workflowRunId) private returns (GateDecision memory decision) {
         Bid[] storage bids = _bids[workflowRunId];
-        uint256 best = bids.length;
-        for (uint256 i = 0; i < bids.length; ++i) {
-            if (!bids[i].selected && (best == bids.length || bids[i].price < bids[best].price)) best = i;
+        uint256 count = bids.length;
+        uint256 best = count;
+        for (uint256 i = 0; i < count; ++i) {
+            if (!bids[i].selected && (best == count || bids[i].price < bids[best].price)) best = i;
         }
-        if (best == bids.length) return decision; // Silent: none left
-        bids[best].selected = true;
-        _winners[workflowRunId] = bids[best].bidder;
+        if (best == count) return decision; // Silent: none left
+        Bid storage winner = bids[best];
+        winner.selected = true;
+        _winners[workflowRunId] = winner.bidder;
         (decision.verdict, decision.nextStage) = (Verdict.Pass, uint8(Stage.Execute));
-        decision.triggers = _repeat(bids[best].replyHash, 1);
+        decision.triggers = _repeat(winner.replyHash, 1);
     }
 
-    function _stages(address verifier) private pure returns (StageConfig[] memory stages) {
+    function _table(address verifier) private pure returns (StageConfig[] memory stages) {
         stages = new StageConfig[](2);
         stages[uint8(Stage.Bid)] = Stages.asyncStage(verifier, 7 days, 1);
         stages[uint8(Stage.Execute)] = Stages.syncStage(verifier, 7 days, 1 days, 0);

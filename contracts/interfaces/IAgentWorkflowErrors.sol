@@ -30,6 +30,11 @@ interface IAgentWorkflowErrors {
     error StageCycle(uint8 stage, uint8 next);
     /// @notice A stage of a static table dispatches no task, or more than `max`.
     error InvalidTaskCount(uint8 stage, uint256 count, uint256 max);
+    /// @notice A static stage could dispatch more than `max` tasks over the same previous replies, its retries included, so
+    ///         that a timeout could be refused.
+    error TooManyRetries(uint8 stage, uint256 max);
+    /// @notice A static stage requires proven upstream tasks, but the stage before it takes no proofs.
+    error UnprovableUpstream(uint8 stage);
     /// @notice A quorum of zero would pass without anyone.
     error ZeroQuorum();
     /// @notice A quorum is higher than the number of replies that one task can be triggered by.
@@ -93,9 +98,9 @@ interface IAgentWorkflowErrors {
     error DuplicateReplyHash(bytes32 replyHash);
     /// @notice The replies of one proof belong to different runs.
     error MixedRuns(bytes32 replyHash, bytes32 workflowRunId, bytes32 expectedWorkflowRunId);
-    // RunNotPending comes here.
     /// @notice The primary tasks of the replies of one proof belong to different stages.
     error MixedStages(bytes32 replyHash, uint8 stage, uint8 expectedStage);
+    // RunNotPending comes here.
     /// @notice The stage takes no proofs.
     error StageWithoutVerifier(uint8 stage);
     /// @notice The verifier did not answer "valid": it said no, reverted, or answered outside its ABI.
@@ -112,7 +117,7 @@ interface IAgentWorkflowErrors {
 
     /// @notice No run has this identifier.
     error UnknownRun(bytes32 workflowRunId);
-    /// @notice The walk back from a task would pass more than `max` tasks.
+    /// @notice The run had `max` tasks or more before this one.
     error ChainTooLong(uint256 max);
 
     // ── Gate decisions a child may not take ──────────────────────────────────
@@ -123,6 +128,8 @@ interface IAgentWorkflowErrors {
     error ForeignTrigger(bytes32 replyHash, bytes32 workflowRunId);
     /// @notice The gate named one trigger twice.
     error DuplicateTrigger(bytes32 replyHash);
+    /// @notice The gate completed the run over a reply that is not proven.
+    error UnprovenTrigger(bytes32 replyHash);
     /// @notice The gate asked for more than `max` parallel tasks.
     error TooManyTasks(uint256 count, uint256 max);
     /// @notice More than `max` tasks would wait for the proof of one reply.

@@ -1,30 +1,7 @@
 // SPDX-License-Identifier: CC0-1.0
 pragma solidity ^0.8.0;
 
-/// @notice When a stage's gate is evaluated (ERC-8301, Gate Logic and Stage Transition).
-enum StageMode {
-    Async, // right after onAgentReply
-    Sync // only after onAgentProve
-}
-
-/// @notice Which ERC-8274 verifier a stage calls (ERC-8301, onAgentProve).
-enum VerifierOption {
-    None, // the stage takes no proofs
-    AgentVerifier, // option A, bound to the replier's identity
-    ProofVerifier // option B, stateless
-}
-
-/// @notice Proof policy and time policy of one stage; fixed at deployment.
-struct StageConfig {
-    StageMode mode;
-    VerifierOption option;
-    address verifier; // zero exactly when option is None
-    uint32 window; // seconds that a task of this stage stays open; 0 = no expiry. Initial tasks take run()'s expiresAt.
-    uint32 proofWindow; // sync only: seconds after expiresAt that an answered task still waits for its proof
-    uint8 maxRetries; // how often a task is dispatched anew after a timeout, before the run is aborted
-    bool requireUpstreamProven; // the gate is not evaluated on a reply to a task that is not proven
-    bytes metadata; // option B only: circuit key, enclave hash, etc.
-}
+import {StageMode} from "./IWorkflowViews.sol";
 
 /// @title  IStaticWorkflow
 /// @notice The published graph of a static workflow (ERC-8301, Static vs Dynamic FSM), so that a reader can enumerate every

@@ -27,8 +27,6 @@ contract InterfaceHarness {
     }
 
     function runStatusValues() external pure returns (uint8 pending, uint8 success, uint8 failed, uint8 last) {
-        return (
-            uint8(RunStatus.Pending), uint8(RunStatus.Success), uint8(RunStatus.Failed), uint8(type(RunStatus).max)
-        );
+        return (uint8(RunStatus.Pending), uint8(RunStatus.Success), uint8(RunStatus.Failed), uint8(type(RunStatus).max));
     }
 }

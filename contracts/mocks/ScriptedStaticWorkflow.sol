@@ -8,22 +8,17 @@ import {GateInput, Verdict} from "../workflow/WorkflowTypes.sol";
 /// @notice Test double of a static workflow: any table, and a judge that gives the verdicts that the test scripted.
 contract ScriptedStaticWorkflow is StaticWorkflow {
     Verdict[] private _script;
-
-    /// @notice How often the judge was asked.
-    uint256 public judged;
+    uint256 private _answers; // of the script, that are given
 
     /// @param table The stage table
     constructor(StaticStage[] memory table) StaticWorkflow(table) {}
 
-    /// @notice The verdict on the next replies that have none yet. Without one: Pass.
+    /// @notice The judge's next verdicts, in order, instead of those not yet given. Without one: Pass.
     function scriptVerdicts(Verdict[] calldata verdicts) external {
-        for (uint256 i = 0; i < verdicts.length; ++i) {
-            _script.push(verdicts[i]);
-        }
+        (_script, _answers) = (verdicts, 0);
     }
 
-    function _judge(GateInput memory) internal override returns (Verdict verdict) {
-        verdict = judged < _script.length ? _script[judged] : Verdict.Pass;
-        ++judged;
+    function _judge(GateInput memory) internal override returns (Verdict) {
+        return _answers < _script.length ? _script[_answers++] : Verdict.Pass;
     }
 }

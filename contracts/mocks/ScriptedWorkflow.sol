@@ -2,7 +2,7 @@
 pragma solidity ^0.8.30;
 
 import {AgentReply} from "../interfaces/IAgentWorkflow.sol";
-import {StageConfig} from "../interfaces/IStaticWorkflow.sol";
+import {StageConfig} from "../interfaces/IWorkflowViews.sol";
 import {AgentWorkflow} from "../workflow/AgentWorkflow.sol";
 import {GateDecision, GateInput, TimeoutInput} from "../workflow/WorkflowTypes.sol";
 
@@ -23,21 +23,28 @@ contract ScriptedWorkflow is AgentWorkflow {
         bytes32[] inputHashes;
     }
 
+    /// @notice Of the hooks that answer the same whatever they are asked; zero = as the base does.
+    struct Settings {
+        GateFault gateFault;
+        bool expiryOptional;
+        bool proofsSplit;
+        address forwarder;
+        bytes32 taskId;
+        bytes32 agentId;
+        bytes32 derivedInput;
+    }
+
     /// @notice With which a gate reverts that was told to.
     error GateFailed(bytes32 replyHash);
 
     // What the hooks answer.
     BeginPlan private _plan;
     GateDecision[] private _gateScript;
+    uint256 private _gateAnswers; // of the script, that are given
     GateDecision[] private _timeoutScript;
-    GateFault private _gateFault;
+    uint256 private _timeoutAnswers;
     mapping(address account => bool) private _barred;
-    bool private _expiryOptional;
-    bool private _proofsSplit;
-    bytes32 private _taskId;
-    bytes32 private _agentId;
-    bytes32 private _derivedInput;
-    address private _forwarder;
+    Settings private _settings;
 
     // What the hooks were asked, ABI-encoded.
     bytes[] private _beginInputs;
@@ -54,19 +61,19 @@ contract ScriptedWorkflow is AgentWorkflow {
         _plan = BeginPlan(true, stage, inputHashes);
     }
 
-    /// @notice The answer to the next question to the gate that has no answer yet. Without one: Silent.
+    /// @notice The gate's next answer; after several calls, its next ones in order. Without one: Silent.
     function scriptGate(GateDecision calldata decision) external {
         _gateScript.push(decision);
     }
 
-    /// @notice The answer to the next question to the timeout policy that has no answer yet. Without one: the base's.
+    /// @notice The timeout policy's next answer; after several calls, its next ones in order. Without one: the base's.
     function scriptTimeout(GateDecision calldata decision) external {
         _timeoutScript.push(decision);
     }
 
     /// @notice How the gate fails instead of answering.
     function failGate(GateFault fault) external {
-        _gateFault = fault;
+        _settings.gateFault = fault;
     }
 
     /// @notice Whether `account` may not reply.
@@ -76,27 +83,27 @@ contract ScriptedWorkflow is AgentWorkflow {
 
     /// @notice Whether a run may have no expiry.
     function allowNoExpiry(bool allowed) external {
-        _expiryOptional = allowed;
+        _settings.expiryOptional = allowed;
     }
 
     /// @notice Whether a proof is an ABI-encoded `bytes[]` with one proof for each reply.
     function splitProofs(bool split) external {
-        _proofsSplit = split;
+        _settings.proofsSplit = split;
     }
 
     /// @notice Other identifiers for the verifier of option A; zero = the base's.
     function nameProofs(bytes32 taskId, bytes32 agentId) external {
-        (_taskId, _agentId) = (taskId, agentId);
+        (_settings.taskId, _settings.agentId) = (taskId, agentId);
     }
 
     /// @notice Another input hash of tasks whose gate named none; zero = the base's.
     function deriveInput(bytes32 inputHash) external {
-        _derivedInput = inputHash;
+        _settings.derivedInput = inputHash;
     }
 
     /// @notice The contract whose calls end with the address of the account that acts, as in ERC-2771.
     function trustForwarder(address forwarder) external {
-        _forwarder = forwarder;
+        _settings.forwarder = forwarder;
     }
 
     // ── Record ───────────────────────────────────────────────────────────────
@@ -129,15 +136,15 @@ contract ScriptedWorkflow is AgentWorkflow {
     }
 
     function _gate(GateInput memory input) internal override returns (GateDecision memory decision) {
-        if (_gateFault == GateFault.Revert) revert GateFailed(input.replyHash);
-        if (_gateFault == GateFault.BurnGas) _burnGas();
-        if (_gateInputs.length < _gateScript.length) decision = _gateScript[_gateInputs.length];
-        bool proven = _loadReplyHead(input.replyHash).proven;
-        _gateInputs.push(abi.encode(input, _anchorTimeOf(input.replyHash), proven));
+        if (_settings.gateFault == GateFault.Revert) revert GateFailed(input.replyHash);
+        if (_settings.gateFault == GateFault.BurnGas) _burnGas();
+        if (_gateAnswers < _gateScript.length) decision = _gateScript[_gateAnswers++];
+        (,, bool proven,) = this.getAgentReply(input.replyHash);
+        _gateInputs.push(abi.encode(input, this.replyAnchorTime(input.replyHash), proven));
     }
 
     function _onTimeout(TimeoutInput memory input) internal override returns (GateDecision memory decision) {
-        if (_timeoutInputs.length < _timeoutScript.length) decision = _timeoutScript[_timeoutInputs.length];
+        if (_timeoutAnswers < _timeoutScript.length) decision = _timeoutScript[_timeoutAnswers++];
         else decision = super._onTimeout(input);
         _timeoutInputs.push(abi.encode(input));
     }
@@ -147,19 +154,19 @@ contract ScriptedWorkflow is AgentWorkflow {
     }
 
     function _inputHashFor(bytes32[] memory outputHashes) internal view override returns (bytes32) {
-        return _derivedInput != 0 ? _derivedInput : super._inputHashFor(outputHashes);
+        return _settings.derivedInput != 0 ? _settings.derivedInput : super._inputHashFor(outputHashes);
     }
 
     function _allowsNoExpiry() internal view override returns (bool) {
-        return _expiryOptional;
+        return _settings.expiryOptional;
     }
 
     function _proofTaskId(AgentReply memory reply) internal view override returns (bytes32) {
-        return _taskId != 0 ? _taskId : super._proofTaskId(reply);
+        return _settings.taskId != 0 ? _settings.taskId : super._proofTaskId(reply);
     }
 
     function _proofAgentId(AgentReply memory reply) internal view override returns (bytes32) {
-        return _agentId != 0 ? _agentId : super._proofAgentId(reply);
+        return _settings.agentId != 0 ? _settings.agentId : super._proofAgentId(reply);
     }
 
     function _proofFor(uint256 position, uint256 count, bytes calldata proof)
@@ -168,11 +175,11 @@ contract ScriptedWorkflow is AgentWorkflow {
         override
         returns (bytes memory)
     {
-        return _proofsSplit ? abi.decode(proof, (bytes[]))[position] : super._proofFor(position, count, proof);
+        return _settings.proofsSplit ? abi.decode(proof, (bytes[]))[position] : super._proofFor(position, count, proof);
     }
 
     function _effectiveSender() internal view override returns (address) {
-        if (msg.sender != _forwarder) return super._effectiveSender();
+        if (msg.sender != _settings.forwarder) return super._effectiveSender();
         return address(bytes20(msg.data[msg.data.length - 20:]));
     }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 
-import {StageConfig, StageMode} from "../interfaces/IStaticWorkflow.sol";
+import {StageConfig, StageMode} from "../interfaces/IWorkflowViews.sol";
 import {Stages} from "../workflow/Stages.sol";
 import {StaticStage, StaticWorkflow} from "../workflow/StaticWorkflow.sol";
 import {FINAL_STAGE, GateInput, Verdict} from "../workflow/WorkflowTypes.sol";

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 
-import {StageConfig, StageMode, VerifierOption} from "../interfaces/IStaticWorkflow.sol";
+import {StageConfig, StageMode, VerifierOption} from "../interfaces/IWorkflowViews.sol";
 
 /// @title  Stages
 /// @notice Short forms for the stages that most workflows need: option A, no metadata, no upstream requirement. Change a

@@ -1,9 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 
-import {IStaticWorkflow, StageConfig, StageMode} from "../interfaces/IStaticWorkflow.sol";
+import {IStaticWorkflow} from "../interfaces/IStaticWorkflow.sol";
+import {StageConfig, StageMode, VerifierOption} from "../interfaces/IWorkflowViews.sol";
 import {AgentWorkflow} from "./AgentWorkflow.sol";
-import {FINAL_STAGE, GateDecision, GateInput, MAX_PARALLEL_TASKS, TimeoutInput, Verdict} from "./WorkflowTypes.sol";
+import {
+    FINAL_STAGE,
+    GateDecision,
+    GateInput,
+    MAX_PARALLEL_TASKS,
+    MAX_WAITING_TASKS,
+    TimeoutInput,
+    Verdict
+} from "./WorkflowTypes.sol";
 
 /// @notice One stage of a static workflow.
 struct StaticStage {
@@ -27,7 +36,8 @@ abstract contract StaticWorkflow is AgentWorkflow, IStaticWorkflow {
         uint8 nextTasks; // of the next stage
     }
 
-    uint8 private immutable _initialTasks;
+    uint256 private immutable _stageTotal;
+    uint256 private immutable _initialTasks;
 
     /// @dev Written by the constructor only.
     mapping(uint256 stage => Edge) private _edges;
@@ -44,11 +54,16 @@ abstract contract StaticWorkflow is AgentWorkflow, IStaticWorkflow {
             reached[stage] = true;
             (uint8 next, uint8 tasks) = (table[stage].next, table[stage].tasks);
             if (tasks == 0 || tasks > MAX_PARALLEL_TASKS) revert InvalidTaskCount(stage, tasks, MAX_PARALLEL_TASKS);
+            if (uint256(tasks) * (uint256(table[stage].config.maxRetries) + 1) > MAX_WAITING_TASKS) {
+                revert TooManyRetries(stage, MAX_WAITING_TASKS);
+            }
             if (next == FINAL_STAGE) {
                 if (table[stage].config.mode != StageMode.Sync) revert FinalGateNotSync(stage);
             } else {
                 if (next >= table.length) revert UnknownStage(next);
                 if (reached[next]) revert StageCycle(stage, next);
+                bool unprovable = table[stage].config.option == VerifierOption.None;
+                if (unprovable && table[next].config.requireUpstreamProven) revert UnprovableUpstream(next);
             }
             _edges[stage] = Edge(tasks, next, next == FINAL_STAGE ? 0 : table[next].tasks);
             stage = next;
@@ -56,12 +71,13 @@ abstract contract StaticWorkflow is AgentWorkflow, IStaticWorkflow {
         for (uint256 i = 0; i < table.length; ++i) {
             if (!reached[i]) revert UnreachableStage(uint8(i));
         }
+        _stageTotal = table.length;
         _initialTasks = table[0].tasks;
     }
 
     /// @inheritdoc IStaticWorkflow
     function stageCount() external view returns (uint256) {
-        return _stageCount();
+        return _stageTotal;
     }
 
     /// @inheritdoc IStaticWorkflow
@@ -70,8 +86,7 @@ abstract contract StaticWorkflow is AgentWorkflow, IStaticWorkflow {
         view
         returns (StageMode mode, address verifier, uint256 window, uint256 tasks, uint8[] memory next)
     {
-        _requireStage(stage);
-        StageConfig storage config = _stage(stage);
+        StageConfig memory config = _stageConfig(stage);
         (mode, verifier, window) = (config.mode, config.verifier, config.window);
         Edge storage edge = _edges[stage];
         tasks = edge.tasks;
@@ -100,9 +115,10 @@ abstract contract StaticWorkflow is AgentWorkflow, IStaticWorkflow {
 
     /// @inheritdoc AgentWorkflow
     function _gate(GateInput memory input) internal override returns (GateDecision memory decision) {
+        Edge memory edge = _edges[input.stage];
+        if (edge.tasks > 1 && input.reply.prevTaskHashes.length > 1) return decision; // Silent
         decision.verdict = _judge(input);
         if (decision.verdict != Verdict.Pass) return decision;
-        Edge memory edge = _edges[input.stage];
         decision.nextStage = edge.next;
         if (edge.tasks > 1) _join(input, decision, edge.tasks);
         decision.tasks = edge.nextTasks;
@@ -116,9 +132,7 @@ abstract contract StaticWorkflow is AgentWorkflow, IStaticWorkflow {
     /// @dev Turns the pass of one reply into the consumption of its task, until every task of the stage has one.
     function _join(GateInput memory input, GateDecision memory decision, uint256 tasks) private {
         mapping(uint256 => bytes32) storage passed = _passed[input.workflowRunId][input.stage];
-        if (input.reply.prevTaskHashes.length != 1) {
-            decision.verdict = Verdict.Silent;
-        } else if (input.tally + 1 < tasks) {
+        if (input.tally + 1 < tasks) {
             passed[input.tally] = input.replyHash;
             decision.verdict = Verdict.Silent;
             decision.consume = true;

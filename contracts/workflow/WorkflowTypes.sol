@@ -14,11 +14,14 @@ uint256 constant MAX_TRIGGERS = 64;
 /// @dev Most tasks that one transition may dispatch, and so the most that can be open.
 uint256 constant MAX_PARALLEL_TASKS = 64;
 
+/// @dev Most tasks that may wait for the proof of one reply.
+uint256 constant MAX_WAITING_TASKS = 256;
+
 /// @notice What a gate decides (ERC-8301, Gate Logic and Stage Transition).
 enum Verdict {
     Silent, // no action; the stage stays open
     Pass, // transition to the next stage
-    Retry, // dispatch the task anew, same stage
+    Retry, // close the primary task and dispatch it anew, same stage
     Abort // end the run as Failed
 }
 
@@ -40,10 +43,9 @@ struct TimeoutInput {
     uint8 stage;
     bytes32 taskHash;
     uint8 lane;
-    uint32 tally;
     uint8 attempt; // how often this task has been dispatched anew after a timeout
     uint8 maxRetries; // of the stage
-    bool answered; // sync stage with a proof window: it has a reply, whose proof did not come
+    bool answered; // sync stage with a proof window: it had a reply, not proven in time or not passed by the gate
 }
 
 /// @notice The answer of a gate or a timeout policy. Only the base carries it out.
@@ -55,5 +57,6 @@ struct GateDecision {
     bytes32[] inputHashes; // on Pass: one task for each. Empty: `tasks` tasks with `_inputHashFor` of the triggers
     uint8 tasks; // on Pass without inputHashes: how many; 0 means 1
     uint32 tally; // on Silent and Retry: added to the stage's tally. It starts at 0 when a stage is entered
-    bool consume; // on Silent: close the answered tasks (their answer is accepted, others are awaited)
+    bool consume; // on Silent: close the answered tasks (their answer is accepted, others are awaited). A gate that
+    // closes the last open task without passing leaves a run that nothing can move
 }

@@ -24,7 +24,7 @@ contract WorkflowHandler is CommonBase {
     uint256 private constant _WINDOW = 7 days;
     uint256 private constant _PROOF_WINDOW = 1 days;
     uint256 private constant _PATIENCE = 60 days;
-    uint256 private constant _GUIDED_EVERY = 16;
+    uint256 private constant _GUIDED_EVERY = 32;
 
     AgentWorkflow[4] public workflows;
     address public immutable verifier;
@@ -67,14 +67,16 @@ contract WorkflowHandler is CommonBase {
     ///      possible whatever happened to other runs is an invariant itself.
     modifier driven() {
         _;
-        if (++_calls % _GUIDED_EVERY == 0) _carryThrough(Kind((_calls / _GUIDED_EVERY) % 4));
+        if (++_calls % _GUIDED_EVERY == 0) _carryThrough(Kind(_mix(1) % 4));
     }
 
     // ── Actions ──────────────────────────────────────────────────────────────
 
     function start(uint256 seed) external driven {
         seed = _mix(seed);
-        _note(Action.Start, _start(Kind(seed % 4), seed));
+        // Few at a time, so that each gets far; unbounded runs would only begin.
+        uint256 pending = _runs.length - completed - failed;
+        if (pending < 6) _note(Action.Start, _start(Kind(seed % 4), seed));
     }
 
     /// @notice A reply as the stage wants it, in time, to any task that was ever announced.
@@ -84,24 +86,31 @@ contract WorkflowHandler is CommonBase {
         uint256 task = _pickTask(seed);
         _wait(1);
         (address agent, bytes32 outputHash, bytes memory output) = _answer(task, seed);
-        _note(Action.Reply, _submit(_build(_one(task), agent, outputHash, output), agent));
+        AgentReply memory built = _build(_one(task), agent, outputHash, output);
+        // Executed at any time since the task was dispatched.
+        built.timestamp -= (seed / 8) % (block.timestamp - _tasks[task].dispatchedAt);
+        _note(Action.Reply, _submit(built, agent));
     }
 
-    /// @notice One reply to two or three tasks of one run, in any order.
+    /// @notice One reply to two or three tasks of one run, in any order; mostly of a run that has several open.
     function replyToSeveral(uint256 seed) external driven {
         seed = _mix(seed);
         if (_tasks.length == 0) return;
         uint256 first = _pickTask(seed);
-        uint256 run = _tasks[first].run;
-        uint256[] storage pool = _tasksIn[run];
-        uint256 count = pool.length < 3 ? pool.length : 3;
-        if (count < 2) return;
-        bytes32[] memory hashes = new bytes32[](count);
-        for (uint256 i = 0; i < count; ++i) {
-            hashes[i] = _tasks[pool[pool.length - 1 - (seed + i) % count]].hash; // the latest, in some order
+        uint256[] memory pool = _tasksIn[_tasks[first].run];
+        for (uint256 i = 0; i < _runs.length && seed % 4 != 0; ++i) {
+            uint256[] memory open = _openTasks((seed / 8 + i) % _runs.length);
+            if (open.length < 2) continue;
+            pool = open;
+            break;
+        }
+        if (pool.length < 2) return;
+        bytes32[] memory hashes = new bytes32[](pool.length > 2 && seed % 2 == 0 ? 3 : 2);
+        for (uint256 i = 0; i < hashes.length; ++i) {
+            hashes[i] = _tasks[pool[(seed / 64 + i) % pool.length]].hash;
         }
         _wait(1);
-        (address agent, bytes32 outputHash, bytes memory output) = _answer(first, seed);
+        (address agent, bytes32 outputHash, bytes memory output) = _answer(_taskAt[hashes[0]] - 1, seed);
         _note(Action.ReplyToSeveral, _submit(_build(hashes, agent, outputHash, output), agent));
     }
 
@@ -168,14 +177,14 @@ contract WorkflowHandler is CommonBase {
     function prove(uint256 seed) external driven {
         seed = _mix(seed);
         if (_replies.length == 0) return;
-        uint256 picked = seed % _replies.length;
+        uint256 picked = _pickReply(seed);
         _note(Action.Prove, _prove(_list(picked), _proofOf(picked)));
     }
 
     function proveWrongly(uint256 seed, bytes calldata proof) external driven {
         seed = _mix(seed);
         if (_replies.length == 0) return;
-        uint256 picked = seed % _replies.length;
+        uint256 picked = _pickReply(seed);
         GhostReply storage ghost = _replies[picked];
         if (ghost.proven || keccak256(proof) == keccak256(_proofOf(picked))) return;
         touched = ghost.run;
@@ -191,7 +200,7 @@ contract WorkflowHandler is CommonBase {
     function proveBatch(uint256 seed) external driven {
         seed = _mix(seed);
         if (_replies.length == 0) return;
-        uint256 first = seed % _replies.length;
+        uint256 first = _pickReply(seed);
         uint256[] storage pool = _repliesIn[_replies[first].run];
         uint256[] memory picked = new uint256[](pool.length < 4 ? pool.length : 4);
         for (uint256 i = 0; i < picked.length; ++i) {
@@ -388,7 +397,7 @@ contract WorkflowHandler is CommonBase {
 
     /// @dev Any answer: the right one, or one that the gate discards, or from an agent who may not.
     function _answer(uint256 task, uint256 seed) private returns (address agent, bytes32 hash, bytes memory output) {
-        if (seed % 3 == 0 && _canAnswer(task)) return _rightAnswer(task);
+        if (seed % 5 < 3 && _canAnswer(task)) return _rightAnswer(task);
         agent = _agents[(seed / 3) % 3];
         output = seed % 2 == 0 ? bytes("") : abi.encode(seed);
         hash = output.length == 0 ? keccak256(abi.encode("withheld", seed % 4)) : keccak256(output);
@@ -600,10 +609,33 @@ contract WorkflowHandler is CommonBase {
         violation[invariantNumber] = what;
     }
 
-    /// @dev Mostly one of the latest tasks, which are likely to be open.
-    function _pickTask(uint256 seed) private view returns (uint256) {
-        uint256 span = seed % 4 == 0 || _tasks.length < 6 ? _tasks.length : 6;
-        return _tasks.length - 1 - (seed / 4) % span;
+    /// @dev Mostly a task that is still open, of any run.
+    function _pickTask(uint256 seed) private view returns (uint256 task) {
+        for (uint256 i = 0; i < 8; ++i) {
+            task = (seed / 8 + i * i) % _tasks.length;
+            if (seed % 4 == 0 || !_tasks[task].wasClosed) return task;
+        }
+    }
+
+    function _openTasks(uint256 run) private view returns (uint256[] memory open) {
+        uint256[] memory all = _tasksIn[run];
+        uint256 count;
+        for (uint256 i = 0; i < all.length; ++i) {
+            if (!_tasks[all[i]].wasClosed) all[count++] = all[i];
+        }
+        open = new uint256[](count);
+        for (uint256 i = 0; i < count; ++i) {
+            open[i] = all[i];
+        }
+    }
+
+    /// @dev Mostly a reply that is not proven yet, in a run that has not ended.
+    function _pickReply(uint256 seed) private view returns (uint256 replied) {
+        for (uint256 i = 0; i < 8; ++i) {
+            replied = (seed / 8 + i * i) % _replies.length;
+            if (seed % 4 == 0) return replied;
+            if (!_replies[replied].proven && _runs[_replies[replied].run].completions == 0) return replied;
+        }
     }
 
     function _list(uint256 item) private pure returns (uint256[] memory list) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 pragma solidity ^0.8.30;
 
-import {BidCodec} from "../../contracts/workflow/extensions/BidCodec.sol";
+import {BidCodec} from "../../contracts/workflow/BidCodec.sol";
 
 /// @notice Bids as Solidity's own decoder sees them, and `BidCodec` behind an external call, so that a revert would show.
 contract BidOracle {

@@ -67,8 +67,10 @@ def _operations(graph: RunGraph, ledger: Ledger) -> None:
 def _repliers(graph: RunGraph, ledger: Ledger) -> None:
     for sighting in graph.sightings:
         event = sighting.event
-        record = graph.replies.get(event.reply_hash) if isinstance(event, AgentReplyAnchored) else None
-        if record is not None and isinstance(event, AgentReplyAnchored):
+        if not isinstance(event, AgentReplyAnchored):
+            continue
+        record = graph.replies.get(event.reply_hash)
+        if record is not None:
             ledger.expect(
                 CheckId.REPLY_REPLIER,
                 event.reply_hash,

@@ -151,7 +151,7 @@ def _walk(graph: RunGraph, ledger: Ledger) -> None:
     met = graph.reach([graph.final_hash])
     missing = [node for node in met if not graph.knows(node)]
     # A task that names no reply ends a branch, and only run() may have dispatched it; a reply must not end one.
-    ends = [node for node in met if graph.knows(node) and not graph.previous(node)]
+    ends = [node for node in met if not graph.previous(node)]
     wrong = [node for node in ends if node in graph.replies or node == graph.final_hash]
     if missing:
         reason, where = "it stops at {}, which is not in the evidence", missing[0]

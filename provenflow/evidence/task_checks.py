@@ -90,8 +90,10 @@ def _event(graph: RunGraph, record: TaskRecord, ledger: Ledger) -> None:
 def _stages(graph: RunGraph, ledger: Ledger) -> None:
     for sighting in graph.sightings:
         event = sighting.event
-        record = graph.tasks.get(event.task_hash) if isinstance(event, NewAgentTask) else None
-        if record is not None and isinstance(event, NewAgentTask):
+        if not isinstance(event, NewAgentTask):
+            continue
+        record = graph.tasks.get(event.task_hash)
+        if record is not None:
             ledger.expect(
                 CheckId.TASK_STAGE,
                 event.task_hash,
@@ -120,11 +122,12 @@ def _initial(record: TaskRecord, entries: dict[bytes, tuple[int, bytes]], ledger
     task = record.task
     if task.prev_reply_hashes:
         return
+    # Those that run() dispatched have their own stage and input, of course.
     repeats = (task.stage, task.input_hash) in entries.values()
     ledger.expect(
         CheckId.TASK_INITIAL,
         record.task_hash,
-        record.task_hash in entries or repeats,
+        repeats,
         "it names no previous reply, and run() dispatched neither it nor a task of its stage and input",
     )
     if repeats and record.task_hash not in entries:
@@ -161,13 +164,14 @@ def _links(graph: RunGraph, record: TaskRecord, ledger: Ledger) -> None:
 
 
 def _claim(graph: RunGraph, record: TaskRecord, ledger: Ledger) -> None:
-    replies = [graph.replies.get(link) for link in record.task.prev_reply_hashes]
-    if any(reply is None for reply in replies):
+    links = record.task.prev_reply_hashes
+    replies = [graph.replies[link] for link in links if link in graph.replies]
+    if len(replies) < len(links):
         ledger.leave_open(
             CheckId.TASK_PROVEN, record.task_hash, "", "a previous reply is not in the evidence"
         )
         return
-    expected = all(reply is not None and reply.proven for reply in replies)
+    expected = all(reply.proven for reply in replies)
     ledger.expect(
         CheckId.TASK_PROVEN,
         record.task_hash,

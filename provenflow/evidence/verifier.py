@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import count
 
-from provenflow.abi import AgentReplyAnchored, NewAgentTask, RunStatus
+from provenflow.abi import AgentReplyAnchored, NewAgentTask
 from provenflow.evidence.checks import CheckId
 from provenflow.evidence.graph import RunGraph
 from provenflow.evidence.model import Evidence
@@ -40,10 +40,10 @@ def verify(evidence: Evidence) -> EvidenceReport:
     check_replies(graph, ledger)
     check_run(graph, ledger)
     results = ledger.results()
-    succeeded = evidence.result.status is RunStatus.SUCCESS
     return EvidenceReport(
         verdict=worst([finding for result in results for finding in result.findings]),
-        complete=succeeded and ledger.holds_everywhere(CheckId.CHAIN_WALK),
+        # Only a run that ended with Success is walked.
+        complete=ledger.holds_everywhere(CheckId.CHAIN_WALK),
         status=evidence.result.status,
         checks=results,
         nodes=_nodes(graph, ledger),

@@ -40,7 +40,7 @@ def driver(drive: Drive, single_stage: Any) -> WorkflowDriver:
     return drive(single_stage)
 
 
-@pytest.mark.requirement("EXE-172", "EXE-074", "EXE-127", "EXE-141")
+@pytest.mark.requirement("EXE-074", "EXE-127", "EXE-136", "EXE-138", "EXE-139", "EXE-141", "EXE-145", "EXE-172")
 def test_scenario_0__as_drawn__completes(
     driver: WorkflowDriver, agent_verifier: Any, requester: Any, agent: Any, prover: Any
 ) -> None:
@@ -205,7 +205,9 @@ def test_timeout__twice__retries_then_fails(
     deadlines = [driver.task(t0).expires_at]
     anchored = []
     if answered:
-        anchored.append(AgentReplyAnchored(run.id, driver.reply_to(t0, agent).reply_hash, address_bytes(agent)))
+        anchored.append(
+            AgentReplyAnchored(run.id, driver.reply_to(t0, agent).reply_hash, address_bytes(agent))
+        )
         deadlines[0] += PROOF_WINDOW
 
     with (
@@ -263,9 +265,7 @@ def test_timeout__once__superseded_task_takes_no_reply_and_its_proof_moves_nothi
     receipt = driver.prove(early.reply_hash, sender=prover)
 
     assert driver.event_names(receipt) == []
-    assert driver.reply(early.reply_hash) == proven(
-        early.reply, agent_verifier, driver.task(t0).input_hash
-    )
+    assert driver.reply(early.reply_hash) == proven(early.reply, agent_verifier, driver.task(t0).input_hash)
     assert open_task(driver, run.id) == t1
 
     answer = driver.reply_to(t1, other_agent)

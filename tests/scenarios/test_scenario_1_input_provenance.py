@@ -1,4 +1,4 @@
-"""ERC-8301 Scenario 1, input provenance: the inference task is dispatched over the input that was proven to be sanitized."""
+"""ERC-8301 Scenario 1, input provenance: inference is dispatched over the input proven to be sanitized."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def driver(drive: Drive, input_provenance: Any) -> WorkflowDriver:
     return drive(input_provenance)
 
 
-@pytest.mark.requirement("EXE-173", "EXE-006", "EXE-114", "EXE-127", "EXE-157")
+@pytest.mark.requirement("EXE-006", "EXE-114", "EXE-120", "EXE-122", "EXE-127", "EXE-157", "EXE-173")
 def test_scenario_1__as_drawn__completes(
     driver: WorkflowDriver, agent_verifier: Any, requester: Any, other_agent: Any, agent: Any, prover: Any
 ) -> None:
@@ -156,7 +156,9 @@ def test_prove__inference_over_the_raw_input__rejected(
     ):
         driver.prove(inferred.reply_hash, sender=prover, proof=raw_statement)
 
-    driver.prove(inferred.reply_hash, sender=prover, proof=keccak256(keccak256(SANITIZED) + keccak256(INFERENCE)))
+    driver.prove(
+        inferred.reply_hash, sender=prover, proof=keccak256(keccak256(SANITIZED) + keccak256(INFERENCE))
+    )
     assert driver.result(run.id).status is RunStatus.SUCCESS
 
 

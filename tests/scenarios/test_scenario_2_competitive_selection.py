@@ -235,7 +235,9 @@ def test_reply__malformed_bid__silent_and_not_counted(
     assert driver.task(repaired.task_hash).prev_reply_hashes == (repaired.reply_hash,)
 
 
-@pytest.mark.parametrize("payload", [b"", b"p", bytes(31), b"\xff" * 32, b"p" * 33], ids=lambda p: f"{len(p)} bytes")
+@pytest.mark.parametrize(
+    "payload", [b"", b"p", bytes(31), b"\xff" * 32, b"p" * 33], ids=lambda p: f"{len(p)} bytes"
+)
 def test_reply__bid_with_any_payload__counted(
     driver: WorkflowDriver, requester: Any, bidders: Sequence[Any], payload: bytes
 ) -> None:
@@ -525,10 +527,7 @@ def test_timeout__winners_late_one_after_the_other__next_best_until_none_is_left
     assert driver.result(run.id) == RunResult(RunStatus.FAILED, bytes(32), 0)
     assert driver.events() == [
         NewAgentTask(run.id, Stage.BID, run.task_hash),
-        *(
-            AgentReplyAnchored(run.id, answer.reply_hash, answer.reply.replier)
-            for answer in bids
-        ),
+        *(AgentReplyAnchored(run.id, answer.reply_hash, answer.reply.replier) for answer in bids),
         *(NewAgentTask(run.id, Stage.EXECUTE, task_hash) for task_hash in tasks),
         WorkflowCompleted(run.id, RunStatus.FAILED, bytes(32), driver.now),
     ]

@@ -1,4 +1,4 @@
-"""ERC-8301 Scenario 4, BFT commit-reveal: agents commit to hidden results, reveal them, and the majority is finalized."""
+"""ERC-8301 Scenario 4, BFT commit-reveal: agents commit to hidden results and reveal them; the majority counts."""
 
 from __future__ import annotations
 
@@ -359,9 +359,7 @@ def test_reveal__does_not_open_the_commitment__silent_and_not_counted(
     case: Callable[[Any, Any], tuple[bytes, bytes]],
 ) -> None:
     committed, revealed = case(agent, other_agent)
-    run_id, t1 = open_reveal(
-        driver, requester, {agent: committed, other_agent: opening(RESULT, other_agent)}
-    )
+    run_id, t1 = open_reveal(driver, requester, {agent: committed, other_agent: opening(RESULT, other_agent)})
     driver.reply_to(t1, other_agent, opening(RESULT, other_agent))
     state = driver.state(run_id)
 
@@ -376,9 +374,7 @@ def test_reveal__bad_attempt_first__the_right_opening_still_counts(
     driver: WorkflowDriver, requester: Any, agent: Any, other_agent: Any
 ) -> None:
     good = opening(RESULT, agent)
-    run_id, t1 = open_reveal(
-        driver, requester, {agent: good, other_agent: opening(RESULT, other_agent)}
-    )
+    run_id, t1 = open_reveal(driver, requester, {agent: good, other_agent: opening(RESULT, other_agent)})
     driver.reply_to(t1, agent, opening(OTHER_RESULT, agent))
     first = driver.reply_to(t1, agent, good)
     second = driver.reply_to(t1, other_agent, opening(RESULT, other_agent))
@@ -434,9 +430,7 @@ def test_timeout__reveals_below_the_quorum__fails_without_a_retry(
     driver: WorkflowDriver, requester: Any, agent: Any, other_agent: Any, stranger: Any, reveals: int
 ) -> None:
     agents = (agent, other_agent)
-    run_id, t1 = open_reveal(
-        driver, requester, {account: opening(RESULT, account) for account in agents}
-    )
+    run_id, t1 = open_reveal(driver, requester, {account: opening(RESULT, account) for account in agents})
     for account in agents[:reveals]:
         driver.reply_to(t1, account, opening(RESULT, account))
     expires_at = driver.task(t1).expires_at
@@ -559,9 +553,7 @@ def test_reveal__quorum_of_three_and_two_agree__waits_for_the_third(
     quorum_of: Any, requester: Any, agents: Sequence[Any], prover: Any
 ) -> None:
     driver = quorum_of(3)
-    run_id, t1 = open_reveal(
-        driver, requester, {account: opening(RESULT, account) for account in agents[:3]}
-    )
+    run_id, t1 = open_reveal(driver, requester, {account: opening(RESULT, account) for account in agents[:3]})
     for account in agents[:2]:
         assert driver.reply_to(t1, account, opening(RESULT, account)).task_hashes == ()
 
@@ -578,9 +570,7 @@ def test_reveal__no_strict_majority__stays_open(
     quorum_of: Any, requester: Any, agents: Sequence[Any], results: tuple[bytes, ...]
 ) -> None:
     driver = quorum_of(len(results))
-    revealed = {
-        account: opening(result, account) for account, result in zip(agents, results, strict=False)
-    }
+    revealed = {account: opening(result, account) for account, result in zip(agents, results, strict=False)}
     run_id, t1 = open_reveal(driver, requester, revealed)
     for account, output in revealed.items():
         assert driver.reply_to(t1, account, output).task_hashes == ()

@@ -74,7 +74,7 @@ def lanes(driver: WorkflowDriver, workflow_run_id: bytes) -> dict[int, bytes]:
     return {task.lane: task.task_hash for task in driver.state(workflow_run_id).open_tasks}
 
 
-@pytest.mark.requirement("EXE-177", "EXE-071", "EXE-072", "EXE-117", "EXE-164")
+@pytest.mark.requirement("EXE-013", "EXE-071", "EXE-072", "EXE-117", "EXE-164", "EXE-177")
 def test_scenario_5__as_drawn__all_five_dispatch_points(
     driver: WorkflowDriver,
     agent_verifier: Any,
@@ -103,7 +103,9 @@ def test_scenario_5__as_drawn__all_five_dispatch_points(
     assert driver.state(run.id) == RunState(
         RunStatus.PENDING,
         Stage.AUDIT,
-        tuple(OpenTask(task, lane, lane, expires_at, expires_at) for lane, task in enumerate(run.task_hashes)),
+        tuple(
+            OpenTask(task, lane, lane, expires_at, expires_at) for lane, task in enumerate(run.task_hashes)
+        ),
     )
 
     answers = audit(driver, run, auditors)

@@ -136,9 +136,7 @@ def _no_mining(rpc: Rpc) -> Iterator[None]:
 
 
 def _outcome(driver: WorkflowDriver, receipt: dict[str, Any]) -> Outcome:
-    trace = driver.rpc.call(
-        "debug_traceTransaction", receipt["transactionHash"], {"tracer": "callTracer"}
-    )
+    trace = driver.rpc.call("debug_traceTransaction", receipt["transactionHash"], {"tracer": "callTracer"})
     own = [log for log in receipt["logs"] if log["address"] == driver.workflow.address.lower()]
     return Outcome(
         succeeded=receipt["status"] == "0x1",

@@ -1,7 +1,7 @@
-"""Everything that a workflow shows to the outside, read back at once, so that "nothing changed" can be said of all of it.
+"""Everything that a workflow shows to the outside, read back at once, so that "nothing changed" speaks of all of it.
 
-    with nothing_changes(driver), reverts_with(driver.workflow.TaskNotOpen, taskHash=task_hash):
-        driver.submit(reply)
+with nothing_changes(driver), reverts_with(driver.workflow.TaskNotOpen, taskHash=task_hash):
+    driver.submit(reply)
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ class RunObservation:
 def observe(driver: WorkflowDriver) -> dict[bytes, RunObservation]:
     """Every run of the workflow by its id.
 
-    Of each run: its events, ``result``, ``runState`` (stage, open tasks, deadlines), ``getAgentTask`` of every task that an
-    event names, ``getAgentReply``, ``replyAnchorTime`` and ``getReplyHashByOperation`` of every reply that one names.
+    Of each run: its events, ``result`` and ``runState`` (stage, open tasks, deadlines), ``getAgentTask`` of every task
+    that an event names, and ``getAgentReply``, ``replyAnchorTime`` and ``getReplyHashByOperation`` of every reply that
+    one names.
     """
     runs: dict[bytes, RunObservation] = {}
     for event in driver.events():

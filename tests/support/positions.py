@@ -1,7 +1,7 @@
 """Positions of a run: where the transition table starts from.
 
-A position is reached by a short script of steps. Beside the run a twin stands in the same position, so that a test can see
-that only one of them moves.
+A position is reached by a short script of steps. Beside the run a twin stands in the same position, so that a test can
+see that only one of them moves.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from typing import Any
 
 from eth_abi import encode
 
-from provenflow.abi import AgentReply
+from provenflow.abi import AgentReply, NewAgentTask, WorkflowCompleted
 from provenflow.hashing import FINAL_STAGE, keccak256
+from tests.support.blocks import Transaction, mine_together, proving, replying, timing_out
 from tests.support.scenario import address_bytes
-from tests.support.workflow import OpenTask, RunState, Submission, WorkflowDriver
+from tests.support.workflow import OpenTask, RunState, WorkflowDriver
 
 RESULT = b"the result"
 
@@ -47,7 +48,8 @@ class Position:
     replier:
         Who may reply to the open task now.
     content:
-        ``output`` and, where it is withheld, ``output_hash`` of a reply that the gate of this stage takes from `replier`.
+        ``output`` and, where it is withheld, ``output_hash`` of a reply that the gate of this stage takes from
+        `replier`.
     answers:
         Replies anchored so far, oldest first.
     twin_id:
@@ -60,7 +62,7 @@ class Position:
     tasks: list[bytes]
     replier: Any
     content: dict[str, bytes] = field(default_factory=lambda: {"output": b"an answer"})
-    answers: list[Submission] = field(default_factory=list)
+    answers: list[AgentReply] = field(default_factory=list)
     twin_id: bytes = b""
 
     def copy(self) -> Position:
@@ -92,15 +94,15 @@ class Position:
         """Replies that answer no open task, by whether they are proven, oldest first."""
         open_now = {task.task_hash for task in self.open_tasks}
         return [
-            answer.reply_hash
+            answer.reply_hash()
             for answer in self.answers
-            if not open_now & set(answer.reply.prev_task_hashes)
-            and self.driver.reply(answer.reply_hash).proven == proven
+            if not open_now & set(answer.prev_task_hashes)
+            and self.driver.reply(answer.reply_hash()).proven == proven
         ]
 
     def is_answered(self, task: bytes) -> bool:
         """Whether a reply names the task."""
-        return any(task in answer.reply.prev_task_hashes for answer in self.answers)
+        return any(task in answer.prev_task_hashes for answer in self.answers)
 
     def build(
         self, replier: Any = None, *, tasks: bytes | list[bytes] | None = None, **content: bytes
@@ -113,21 +115,28 @@ class Position:
             workflow_run_id=self.run_id,
         )
 
-    def submit(self, reply: AgentReply) -> Submission:
-        answer = self.driver.submit(reply)
-        self.answers.append(answer)
-        self.tasks += answer.task_hashes
-        return answer
+    def submit(self, reply: AgentReply) -> bytes:
+        """Anchor a reply; returns its hash."""
+        self._move(replying(reply))
+        self.answers.append(reply)
+        return reply.reply_hash()
 
     def prove(self, reply_hash: bytes) -> None:
-        receipt = self.driver.prove(reply_hash, sender=self.cast.prover)
-        self.tasks += [task for _, _, task in self.driver.dispatched(receipt)]
-        if any(final_task_hash := self.driver.result(self.run_id).final_task_hash):
-            self.tasks.append(final_task_hash)
+        self._move(proving(reply_hash, self.driver.proof_for(reply_hash), self.cast.prover))
 
     def time_out(self, task: bytes) -> None:
-        receipt = self.driver.time_out(task, self.cast.prover)
-        self.tasks += [task for _, _, task in self.driver.dispatched(receipt)]
+        (deadline,) = (open_task.deadline for open_task in self.open_tasks if open_task.task_hash == task)
+        self._move(timing_out(self.driver, task, self.cast.prover), at=deadline + 1)
+
+    def _move(self, transaction: Transaction, *, at: int | None = None) -> None:
+        (outcome,) = mine_together(self.driver, [transaction], at=at)
+        assert outcome.succeeded
+        for event in outcome.events:
+            match event:
+                case NewAgentTask(task_hash=task):
+                    self.tasks.append(task)
+                case WorkflowCompleted(final_task_hash=task) if any(task):
+                    self.tasks.append(task)
 
 
 Step = Callable[[Position], object]
@@ -152,7 +161,7 @@ def answer(position: Position) -> None:
 
 def prove(position: Position) -> None:
     """The last reply is proven."""
-    position.prove(position.answers[-1].reply_hash)
+    position.prove(position.answers[-1].reply_hash())
 
 
 def time_out(position: Position) -> None:

@@ -8,8 +8,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from enum import IntEnum
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 from eth_abi import decode, encode
 
 from provenflow.abi import REPLY_TUPLE, AgentReply, encode_on_agent_prove, encode_on_agent_reply
+from tests.support.blocks import mine_together, replying
 from tests.support.workflow import DAY, WorkflowDriver
 
 FINAL_STAGE = 255
@@ -261,7 +261,14 @@ class ScriptedDriver(WorkflowDriver):
         first = self.reply_to(run.task_hash, agent, b"the output of the first stage")
         return Reached(run.id, run.task_hash, first.reply_hash, first.task_hashes)
 
-    # ── Contracts that act, and blocks of several transactions ───────────────
+    # ── Proofs ───────────────────────────────────────────────────────────────
+
+    def prove_within(self, gas: int, reply_hash: bytes, sender: Any, proof: bytes) -> Any:
+        """``onAgentProve`` in a transaction with this gas limit, for verifiers that would use up any other."""
+        with self._next_block():
+            return self.workflow.onAgentProve([reply_hash], proof, sender=sender, gas=gas)
+
+    # ── Contracts that act ───────────────────────────────────────────────────
 
     def reply_through(self, contract_agent: Any, *replies: AgentReply, at: int | None = None) -> list[Any]:
         """Submit replies as a ``ContractAgent``, all in one transaction, whether they are accepted or not.
@@ -273,6 +280,14 @@ class ScriptedDriver(WorkflowDriver):
         """
         return self._try_all(contract_agent, [encode_on_agent_reply(reply) for reply in replies], at)
 
+    def submit_as(self, contract: Any, reply: AgentReply) -> None:
+        """``onAgentReply`` as a contract that has no function for it: the node is asked to act as the contract."""
+        self.rpc.call("anvil_setBalance", contract.address, hex(10**18))
+        self.rpc.call("anvil_impersonateAccount", contract.address)
+        (outcome,) = mine_together(self, [replying(reply, contract)])
+        self.rpc.call("anvil_stopImpersonatingAccount", contract.address)
+        assert outcome.returned == reply.reply_hash()
+
     def prove_through(self, contract_agent: Any, *batches: tuple[Sequence[bytes], bytes]) -> list[Any]:
         """The same with ``onAgentProve``: (reply hashes, proof) of each call."""
         return self._try_all(contract_agent, [encode_on_agent_prove(*batch) for batch in batches], None)
@@ -282,20 +297,6 @@ class ScriptedDriver(WorkflowDriver):
         with self._next_block(at):
             contract_agent.tryAll(self.workflow, calls, sender=self._accounts[0])
         return [(bool(success), bytes(data)) for success, data in contract_agent.outcomes()[done:]]
-
-    @contextmanager
-    def one_block(self) -> Iterator[Block]:
-        """What is sent through the block inside is mined in one block, in this order, when the ``with`` ends."""
-        block = Block(self)
-        provider = self._chain.provider
-        provider.auto_mine = False
-        try:
-            yield block
-            with self._next_block():
-                provider.mine(1)
-        finally:
-            provider.auto_mine = True
-        block.receipts = [provider.get_receipt(transaction) for transaction in block.transactions]
 
 
 @dataclass(frozen=True)
@@ -312,31 +313,6 @@ class Reached:
         """The one open task; an error when there are several."""
         (task_hash,) = self.task_hashes
         return task_hash
-
-
-class Block:
-    """Transactions that are mined together; their receipts are there afterwards."""
-
-    GAS = 1_000_000
-    TIP = 10**9
-
-    def __init__(self, driver: WorkflowDriver) -> None:
-        self._driver = driver
-        self.transactions: list[str] = []
-        self.receipts: list[Any] = []
-
-    def send(self, calldata: bytes, sender: Any) -> None:
-        """A call of the workflow."""
-        # The node orders a block by tips: the earlier, the higher.
-        transaction = {
-            "from": sender.address,
-            "to": self._driver.workflow.address,
-            "data": f"0x{calldata.hex()}",
-            "gas": hex(self.GAS),
-            "maxFeePerGas": hex(1000 * self.TIP),
-            "maxPriorityFeePerGas": hex(self.TIP * (100 - len(self.transactions))),
-        }
-        self.transactions.append(str(self._driver.rpc.call("eth_sendTransaction", transaction)))
 
 
 def split_proofs(proofs: Sequence[bytes]) -> bytes:

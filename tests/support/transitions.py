@@ -293,7 +293,7 @@ def _earlier_reply(position: Position, waits: Waits) -> AgentReply:
     """A reply that has been anchored, if need be one that waits."""
     if not position.answers:
         _waiting_reply(position, waits)
-    return position.answers[-1].reply
+    return position.answers[-1]
 
 
 def _waiting_reply(position: Position, waits: Waits) -> bytes:
@@ -310,4 +310,4 @@ def _waiting_reply(position: Position, waits: Waits) -> bytes:
             waiting = position.build(tasks=[task.task_hash for task in open_tasks[:2]])
         case Waits.NEVER:
             raise Absent
-    return position.submit(waiting).reply_hash
+    return position.submit(waiting)

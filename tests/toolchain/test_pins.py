@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
 import re
-import subprocess
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -106,23 +106,34 @@ def test_compiler_version__is_the_same_everywhere() -> None:
     assert f"  optimization_runs: {forge['optimizer_runs']}\n" in ape
 
 
+def configuration() -> list[str]:
+    """Every configuration file and lock of the project, relative to its root; not what set-up and builds make."""
+    made = {
+        ".git",
+        ".venv",
+        ".lock-env",
+        "node_modules",
+        ".build",
+        ".forge",
+        ".ape-data",
+        "dist",
+        "_artifacts",
+    }
+    kinds = {".toml", ".yaml", ".yml", ".json", ".lock", ".cfg", ".ini", ".sh", ".mk"}
+    found = []
+    for folder, folders, files in os.walk(ROOT):
+        folders[:] = [name for name in folders if name not in made and not name.endswith("_cache")]
+        paths = [Path(folder, name) for name in files]
+        found += [
+            path for path in paths if path.suffix in kinds or path.name in {"Makefile", ".npmrc", "run"}
+        ]
+    return sorted(path.relative_to(ROOT).as_posix() for path in found)
+
+
 def test_repository__names_no_registry() -> None:
-    tracked = subprocess.run(
-        ["git", "ls-files", "--cached", "--others", "--exclude-standard"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.splitlines()
-    configuration = [
-        name
-        for name in tracked
-        if Path(name).suffix in {".toml", ".yaml", ".yml", ".json", ".lock", ".cfg", ".ini", ".sh", ".mk"}
-        or Path(name).name in {"Makefile", ".npmrc", "run"}
-    ]
-    assert {"Makefile", "package-lock.json", "requirements.lock", ".npmrc", ".ci/run"} <= set(configuration)
-    naming = [name for name in configuration if REGISTRY.search((ROOT / name).read_text())]
-    assert naming == []
+    names = configuration()
+    assert {"Makefile", "package-lock.json", "requirements.lock", ".npmrc", ".ci/run"} <= set(names)
+    assert [name for name in names if REGISTRY.search((ROOT / name).read_text())] == []
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,26 @@ from tests.toolchain.conftest import TinyCheckout, bare_run
 PUSH_41, PUSH_42 = "6029", "602a"
 
 ENSURE = "from pathlib import Path; from ape import Project; from provenflow.build import ensure_compiled;"
+CONFTEST = """from pathlib import Path
+
+import ape_solidity.compiler as compiler
+from ape import Project, project
+from provenflow.build import ensure_compiled
+
+original = compiler.compile_standard
+
+
+def counted(*args, **kwargs):
+    with Path("compilations").open("a") as file:
+        file.write("one\\n")
+    return original(*args, **kwargs)
+
+
+def pytest_configure(config):
+    compiler.compile_standard = counted
+    project.manifest
+    ensure_compiled(Project(Path.cwd()))
+"""
 COMPILING = "Compiling using Solidity compiler"
 
 
@@ -134,6 +155,27 @@ def test_ape_run__base_changed__the_script_sees_the_new_bytecode(compiled: TinyC
     compiled.edit("contracts/Base.sol", "41", "42")
 
     assert PUSH_42 in compiled.run("ape", "run", "show").split("runtime", 1)[1]
+
+
+@pytest.mark.parametrize("stale", [False, True], ids=["never compiled", "stale"])
+def test_ape_test__compiled_by_conftest__is_compiled_once_and_stays_fresh(
+    tiny: TinyCheckout, compiled_once: Path, stale: bool
+) -> None:
+    """conftest.py compiles through a project object of its own; the one of the fixtures must see the result."""
+    if stale:
+        shutil.copytree(compiled_once / ".build", tiny.root / ".build")
+        shutil.copytree(compiled_once / "provenflow", tiny.root / "provenflow")
+    tiny.edit("contracts/Base.sol", "41", "42")
+    (tiny.root / "tests").mkdir()
+    (tiny.root / "tests" / "conftest.py").write_text(CONFTEST)
+    (tiny.root / "tests" / "test_child.py").write_text(
+        "def test_answer(project, accounts):\n    assert accounts[0].deploy(project.Child).answer() == 42\n"
+    )
+
+    assert "1 passed" in tiny.run("ape", "test", "-q", "-p", "no:cacheprovider")
+
+    assert (tiny.root / "compilations").read_text() == "one\n"
+    assert cache_is_fresh(tiny.root)
 
 
 def test_ape_run__base_changed__the_old_types_are_forgotten(compiled: TinyCheckout) -> None:

@@ -13,32 +13,40 @@ from ape.exceptions import CompilerError
 from ape.managers.project import ContractManager, LocalProject
 from ethpm_types import PackageManifest
 
-from provenflow.build import drop_stale_cache, ensure_compiled
+from provenflow.build import drop_stale_cache, ensure_compiled, is_compiling, last_compilation
 from provenflow.errors import ProvenflowError
 from provenflow.toolchain import is_checkout, use_pinned_tools
 
 _load_contracts = LocalProject.load_contracts
 _get_contract = ContractManager.get
 
-# The checkouts whose cache was looked at, and those that were compiled, in this process.
-_checked: set[Path] = set()
+# Where a project object keeps which state of the cache it has read.
+_STATE = "_provenflow_state"
+
+# The checkouts that were compiled, when that was needed, for their first contract in this process.
 _used: set[Path] = set()
 
 
 def _manifest(self: LocalProject) -> PackageManifest:
-    """The cache as Ape knows it; at the first use in this process it is forgotten when it is stale."""
+    """The cache as Ape knows it: forgotten when it is stale, read again when another object has compiled since."""
     root = self.path
-    if root not in _checked:
-        _checked.add(root)
-        try:
-            stale = is_checkout(root) and drop_stale_cache(root)
-        except ProvenflowError:
-            # An incomplete set-up must not break commands that compile nothing; compiling reports it.
-            stale = True
-        if stale:
-            self._manifest = PackageManifest()
+    if not is_compiling(root):
+        state = (root, last_compilation(root))
+        if self.__dict__.get(_STATE) != state:
+            self.__dict__[_STATE] = state
+            if is_checkout(root):
+                self._manifest = _fresh_or_empty(self)
     manifest: PackageManifest = self._manifest
     return manifest
+
+
+def _fresh_or_empty(project: LocalProject) -> PackageManifest:
+    try:
+        stale = drop_stale_cache(project.path)
+    except ProvenflowError:
+        # An incomplete set-up must not break commands that compile nothing; compiling reports it.
+        stale = True
+    return PackageManifest() if stale else project.load_manifest()
 
 
 def _compile(project: LocalProject, *, force: bool = False) -> None:

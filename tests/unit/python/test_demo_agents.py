@@ -79,6 +79,16 @@ def test_report__says_figures_and_quotes_the_summary():
         assert cleaned.decode().replace("\n\n", "\n").split("\n")[int(number[:-1]) - 1] == sentence
 
 
+def test_report__sentence_and_word_without_end__are_cut():
+    cleaned = b"x" * 20_000
+
+    made = report(cleaned, summarise(cleaned)).decode()
+
+    assert len(made) < 1000
+    assert f"most often: {'x' * 29}… (1)" in made
+    assert f"- {'x' * 399}… [1]" in made
+
+
 @pytest.mark.parametrize(
     "summary",
     ["1\tNot in the text.", "0\tOne.", "3\tOne.", "x\tOne.", "One.", "1\tTwo.", "-1\tOne."],

@@ -307,7 +307,8 @@ def test_from_json__hex_with_something_around_it__refused(path: tuple[Any, ...])
 
 @pytest.mark.parametrize("path", LETTERS, ids=_name)
 def test_from_json__hex_in_upper_case__refused(path: tuple[Any, ...]) -> None:
-    with pytest.raises(EvidenceError, match="lower-case hex"):
+    length = "" if path[-1] in ("input", "output", "data") else r"\d\d bytes in "
+    with pytest.raises(EvidenceError, match=f"is not {length}lower-case hex"):
         from_json(_changed(path, "0x" + _at(DOCUMENT, path)[2:].upper()))
 
 

@@ -291,6 +291,12 @@ def _a_final_task_that_the_contract_does_not_know() -> tuple[Evidence, bytes | s
     return replace(found, tasks=found.tasks[:-1]), found.tasks[-1].task_hash
 
 
+@case(CheckId.TASK_RECORD, CheckId.REPLY_LINKS)
+def _an_initial_task_that_the_contract_does_not_know() -> tuple[Evidence, bytes | str]:
+    found = pending().evidence()
+    return replace(found, tasks=found.tasks[1:]), found.tasks[0].task_hash
+
+
 @case(CheckId.TASK_HASH)
 def _a_task_with_another_expiry() -> tuple[Evidence, bytes | str]:
     found = pipeline().evidence()
@@ -404,6 +410,12 @@ def _a_task_dispatched_before_its_reply() -> tuple[Evidence, bytes | str]:
     task = run.dispatch(1, (reply,))
     run.anchor(reply, AGENTS[0])
     return run.evidence(), task
+
+
+@case(CheckId.TASK_ORDER, CheckId.LOG_ORDER)
+def _a_task_dispatched_in_the_very_place_of_its_reply() -> tuple[Evidence, bytes | str]:
+    found = pending().evidence()
+    return _with_log(found, 2, log_index=found.logs[1].log_index), found.tasks[1].task_hash
 
 
 @case(CheckId.TASK_INPUT)
@@ -537,6 +549,12 @@ def _a_reply_anchored_before_its_task() -> tuple[Evidence, bytes | str]:
     return run.evidence(), reply
 
 
+@case(CheckId.REPLY_ORDER, CheckId.REPLY_AFTER_TASKS, CheckId.LOG_ORDER)
+def _a_reply_anchored_in_the_very_place_of_its_task() -> tuple[Evidence, bytes | str]:
+    found, reply = _a_reply_anchored_before_its_task()
+    return _with_log(found, 2, log_index=found.logs[1].log_index), reply
+
+
 @case(CheckId.REPLY_AFTER_TASKS)
 def _a_reply_at_the_very_time_of_its_task() -> tuple[Evidence, bytes | str]:
     run = RunBuilder()
@@ -611,6 +629,12 @@ def _a_walk_that_never_ends() -> tuple[Evidence, bytes | str]:
 @case(CheckId.CHAIN_WALK, CheckId.REPLY_RECORD, CheckId.TASK_LINKS)
 def _a_walk_that_stops_at_a_missing_reply() -> tuple[Evidence, bytes | str]:
     found = pipeline().evidence()
+    return replace(found, replies=found.replies[1:]), "run"
+
+
+@case(CheckId.CHAIN_WALK, CheckId.REPLY_RECORD, CheckId.TASK_LINKS)
+def _a_walk_with_one_branch_that_stops() -> tuple[Evidence, bytes | str]:
+    found = fan_in().evidence()
     return replace(found, replies=found.replies[1:]), "run"
 
 
@@ -715,6 +739,13 @@ def _a_failure_announced_with_another_time() -> tuple[Evidence, bytes | str]:
 def _a_reply_after_the_end() -> tuple[Evidence, bytes | str]:
     run = pipeline()
     return run_of(run, (run.reply(AGENTS[5], (list(run.tasks)[2],)),))
+
+
+@case(CheckId.COMPLETION_LAST, CheckId.LOG_ORDER)
+def _a_reply_in_the_very_place_of_the_end() -> tuple[Evidence, bytes | str]:
+    run = failed()
+    found = run.evidence()
+    return _with_log(found, 2, log_index=found.logs[1].log_index), next(iter(run.replies))
 
 
 @case(CheckId.COMPLETION_LAST, CheckId.TASK_SEQUENCE)

@@ -193,6 +193,37 @@ def test_collect__argument_makes_no_sense__wrong_use(options: dict[str, Any], re
         _collect(pipeline().evidence(), **options)
 
 
+def test_collect__first_block_is_the_pinned_one__allowed() -> None:
+    evidence = pipeline().evidence()
+    assert _collect(evidence, from_block=evidence.block.number).logs == ()
+
+
+def test_collect__block_zero__is_a_block() -> None:
+    with pytest.raises(Unreachable, match="does not have block 0"):
+        _collect(pipeline().evidence(), block=0)
+
+
+def test_collect__as_many_nodes_as_the_limit__collected(monkeypatch: pytest.MonkeyPatch) -> None:
+    evidence = pipeline().evidence()
+    monkeypatch.setattr(collector_module, "MAX_NODES", 7)
+    assert len(_collect(evidence).tasks) == 4
+    monkeypatch.setattr(collector_module, "MAX_NODES", 6)
+    with pytest.raises(EvidenceError, match="more than 6 tasks and replies"):
+        _collect(evidence)
+
+
+@pytest.mark.parametrize("topics", [1, 2, 3])
+def test_collect__log_with_topics_missing__left_to_the_verifier(topics: int) -> None:
+    def cut(_params: list[Any], honest: Honest) -> Any:
+        logs: list[dict[str, Any]] = honest()
+        return [log | {"topics": log["topics"][:topics]} for log in logs]
+
+    report = verify(_collect(pipeline().evidence(), answers={"eth_getLogs": cut}))
+    result = report.check("log.event")
+    assert result is not None
+    assert result.verdict == "fails"
+
+
 def test_collect__the_right_chain__read() -> None:
     assert _collect(pipeline().evidence(), chain_id=CHAIN_ID).chain_id == CHAIN_ID
 

@@ -9,11 +9,12 @@ from dataclasses import replace
 import pytest
 
 from provenflow.abi import RunStatus
-from provenflow.evidence import CHECKS, CheckId, verify
+from provenflow.evidence import CHECKS, CheckId, EvidenceReport, verify
 from provenflow.evidence.tree import render
 from provenflow.hashing import keccak256
 from tests.support.evidence_builder import (
     AGENTS,
+    BLOCK_SECONDS,
     HONEST,
     REQUESTER,
     START,
@@ -68,6 +69,12 @@ def test_verify__run__complete_only_after_success(
 def test_verify__last_event_in_the_pinned_block__holds() -> None:
     found = pipeline().evidence()
     assert verify(replace(found, block=found.blocks[-1])).verdict == "holds"
+
+
+def test_verify__reply_at_the_very_time_of_its_block__holds() -> None:
+    run = RunBuilder()
+    run.reply(AGENTS[0], run.run(), timestamp=START + BLOCK_SECONDS)
+    assert verify(run.evidence()).verdict == "holds"
 
 
 def test_verify__walk_interrupted__not_complete() -> None:
@@ -247,6 +254,66 @@ def test_verify__transaction_of_a_reply_missing__its_signer_is_unchecked() -> No
     assert result.verdict == "unchecked"
 
 
+def test_verify__task_or_reply_named_by_two_events__its_time_is_unchecked() -> None:
+    run = pending()
+    task, reply = list(run.tasks)[-1], next(iter(run.replies))
+    run.announce(task, 1)
+    run.anchor(reply, AGENTS[0])
+    report = verify(run.evidence())
+    for node_hash, check in ((task, CheckId.TASK_TIME), (reply, CheckId.REPLY_NOT_FUTURE)):
+        node = report.node(node_hash)
+        assert node is not None
+        assert check in {finding.check for finding in node.findings if finding.verdict == "unchecked"}
+
+
+# ── What a result says in words ──────────────────────────────────────────────
+
+
+def _detail(report: EvidenceReport, check: CheckId) -> str:
+    result = report.check(check)
+    assert result is not None
+    return result.detail
+
+
+@pytest.mark.parametrize(("count", "more"), [(1, ""), (3, ""), (4, "; and 1 more"), (6, "; and 3 more")])
+def test_check_result__fails__says_for_how_many_and_names_three(count: int, more: str) -> None:
+    run = RunBuilder()
+    run.run((0,) * 6)
+    found = run.evidence()
+    claimed = tuple(replace(record, proven=place >= count) for place, record in enumerate(found.tasks))
+    detail = _detail(verify(replace(found, tasks=claimed)), CheckId.TASK_PROVEN)
+    named = "; ".join(
+        f"0x{record.task_hash.hex()}: the contract says proven = false, its previous replies say true"
+        for record in claimed[: min(count, 3)]
+    )
+    statement = CHECKS[CheckId.TASK_PROVEN].statement
+    assert detail == f"{statement}: not so for {count} of 6 ({named}{more})"
+
+
+def test_check_result__some_fail_and_some_are_unchecked__says_which_fail() -> None:
+    run = RunBuilder()
+    run.transact(REQUESTER)
+    run.dispatch(0, input=b"", input_hash=name("withheld"))
+    forged = run.dispatch(0, input=b"forged", input_hash=name("committed"))
+    report = verify(run.evidence())
+    result = report.check(CheckId.TASK_INPUT)
+    assert result is not None
+    assert (result.verdict, len(result.findings)) == ("fails", 2)
+    assert f"not so for 1 of 2 (0x{forged.hex()}: its input hashes to" in result.detail
+
+
+def test_check_result__unchecked__says_that_it_was_not_checked() -> None:
+    run = RunBuilder()
+    (task,) = run.run(input=b"", input_hash=name("withheld"))
+    detail = _detail(verify(run.evidence()), CheckId.TASK_INPUT)
+    assert detail.endswith(f": not checked for 1 of 1 (0x{task.hex()}: its input is not on chain)")
+
+
+def test_check_result__holds__says_of_how_many() -> None:
+    detail = _detail(verify(pipeline().evidence()), CheckId.TASK_HASH)
+    assert detail == f"{CHECKS[CheckId.TASK_HASH].statement} (4 looked at)"
+
+
 # ── Notes ────────────────────────────────────────────────────────────────────
 
 
@@ -300,6 +367,14 @@ def test_verify__initial_task_dispatched_again__noted() -> None:
     report = verify(timed_out().evidence())
     assert [note.subject for note in report.notes] == [f"0x{report.nodes[1].hash.hex()}"]
     assert verify(fan_in().evidence()).notes == ()
+
+
+def test_verify__task_that_nothing_led_to__fails_and_is_not_noted_as_a_repetition() -> None:
+    run = pending()
+    run.transact(REQUESTER)
+    run.dispatch(2)
+    report = verify(run.evidence())
+    assert (report.verdict, report.notes) == ("fails", ())
 
 
 @pytest.mark.parametrize("fields", [{"verifier": VERIFIER}, {"verification_digest": name("digest")}])

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from ape.exceptions import DecodingError, VirtualMachineError
 
-from tests.support.reverts import revert_data, reverts_with
+from tests.support.reverts import error_data, reverts_with
 
 # Enough for every function of the mock, and little enough to burn quickly.
 GAS = 200_000
@@ -273,13 +273,13 @@ def test_reverts_with__after_the_block__leaves_the_connection_as_it_was(
     assert rpc.make_request == before
 
 
-def test_revert_data__same_arguments__is_what_the_call_reverts_with(
+def test_error_data__same_arguments__is_what_the_call_reverts_with(
     mock: Any, errors: Any, agent: Any
 ) -> None:
     with reverts_with(errors.Arguments, id=7, who=agent) as revert:
         mock.revertArguments.call(7, agent)
 
-    assert revert_data(errors.Arguments, id=7, who=agent) == revert.data
-    assert revert_data(errors.Arguments, id=8, who=agent) != revert.data
+    assert error_data(errors.Arguments, id=7, who=agent) == revert.data
+    assert error_data(errors.Arguments, id=8, who=agent) != revert.data
     with pytest.raises(AssertionError, match="who is missing"):
-        revert_data(errors.Arguments, id=7)
+        error_data(errors.Arguments, id=7)

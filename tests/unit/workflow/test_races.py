@@ -74,7 +74,8 @@ def test_race__one_operation_with_two_contents_in_a_block__first_binds_and_secon
 
     assert first.returned == one.reply_hash()
     digests = [
-        reply_digest(reply.output_hash, reply.replier, reply.prev_task_hashes, run.id) for reply in (one, other)
+        reply_digest(reply.output_hash, reply.replier, reply.prev_task_hashes, run.id)
+        for reply in (one, other)
     ]
     second.assert_reverted_with(
         driver.workflow.OperationConflict,
@@ -143,16 +144,12 @@ def test_race__two_agents_and_their_proofs_in_one_sync_stage__first_proof_wins(
     if swapped:
         replies.reverse()
 
-    proofs = [
-        proving(reply.reply_hash(), driver.proof_for(reply.reply_hash()), prover) for reply in replies
-    ]
+    proofs = [proving(reply.reply_hash(), driver.proof_for(reply.reply_hash()), prover) for reply in replies]
     first, second = mine_together(driver, proofs)
 
     final_task_hash = driver.result(run.id).final_task_hash
     assert first.events == (WorkflowCompleted(run.id, RunStatus.SUCCESS, final_task_hash, driver.now),)
-    second.assert_reverted_with(
-        driver.workflow.RunNotPending, workflowRunId=run.id, status=RunStatus.SUCCESS
-    )
+    second.assert_reverted_with(driver.workflow.RunNotPending, workflowRunId=run.id, status=RunStatus.SUCCESS)
     assert driver.task(final_task_hash).prev_reply_hashes == (replies[0].reply_hash(),)
 
 
@@ -208,7 +205,9 @@ def test_race__element_of_a_batch_proven_in_front_of_it__batch_still_proves_the_
     hashes = [driver.reply_to(task, agent, b"no findings").reply_hash for task in run.task_hashes]
     proof = driver.proof_for(hashes[0])
 
-    griefing, batch = mine_together(driver, [proving(hashes[1], proof, stranger), proving(hashes, proof, prover)])
+    griefing, batch = mine_together(
+        driver, [proving(hashes[1], proof, stranger), proving(hashes, proof, prover)]
+    )
 
     assert (griefing.foreign_logs, batch.foreign_logs) == (1, 2)
     assert batch.returned == b""
@@ -235,9 +234,7 @@ def test_race__proof_in_front_of_the_timeout__run_completes(
     )
 
     assert proof.events == (
-        WorkflowCompleted(
-            run.id, RunStatus.SUCCESS, driver.result(run.id).final_task_hash, deadline + 1
-        ),
+        WorkflowCompleted(run.id, RunStatus.SUCCESS, driver.result(run.id).final_task_hash, deadline + 1),
     )
     timeout.assert_reverted_with(
         driver.workflow.RunNotPending, workflowRunId=run.id, status=RunStatus.SUCCESS
@@ -291,9 +288,7 @@ def test_race__last_timeout_in_front_of_the_proof__run_fails_and_the_proof_is_re
     )
 
     assert timeout.events == (WorkflowCompleted(run.id, RunStatus.FAILED, bytes(32), deadline + 1),)
-    proof.assert_reverted_with(
-        driver.workflow.RunNotPending, workflowRunId=run.id, status=RunStatus.FAILED
-    )
+    proof.assert_reverted_with(driver.workflow.RunNotPending, workflowRunId=run.id, status=RunStatus.FAILED)
     assert not driver.reply(reply_hash).proven
 
 
@@ -370,9 +365,7 @@ def test_race__runs_of_one_requester_in_one_block__distinct_ids(
     drive: Drive, single_stage: Any, requester: Any
 ) -> None:
     driver = drive(single_stage)
-    start = Transaction(
-        requester.address, abi.encode_run(keccak256(b"input"), b"input", driver.now + WINDOW)
-    )
+    start = Transaction(requester.address, abi.encode_run(keccak256(b"input"), b"input", driver.now + WINDOW))
 
     outcomes = mine_together(driver, [start] * 3)
 
@@ -427,9 +420,7 @@ def test_race__commit_that_opens_reveal_and_a_reveal_in_one_block__reveal_is_ref
     run = driver.start_run(requester)
     agents = (agent, other_agent, third_agent)
     commits = [
-        driver.build_reply(
-            run.task_hash, account, b"", output_hash=keccak256(opening(b"result", account))
-        )
+        driver.build_reply(run.task_hash, account, b"", output_hash=keccak256(opening(b"result", account)))
         for account in agents
     ]
     driver.submit(commits[0])
@@ -437,9 +428,7 @@ def test_race__commit_that_opens_reveal_and_a_reveal_in_one_block__reveal_is_ref
     hashes = [reply.reply_hash() for reply in commits[:2]]
     commitments = keccak256(b"".join(reply.output_hash for reply in commits[:2]))
     t1 = task_hash(1, 1, commitments, at, at + WINDOW, hashes, run.id)
-    reveal = driver.build_reply(
-        t1, agent, opening(b"result", agent), workflow_run_id=run.id, timestamp=at
-    )
+    reveal = driver.build_reply(t1, agent, opening(b"result", agent), workflow_run_id=run.id, timestamp=at)
 
     opened, revealed, committed_late = mine_together(
         driver, [replying(commits[1]), replying(reveal), replying(commits[2])], at=at
@@ -512,7 +501,11 @@ def test_race__two_dimensions_timed_out_in_one_block__both_retried(
 
 
 def in_one_transaction(
-    driver: WorkflowDriver, contract_agent: Any, sender: Any, calls: Sequence[Transaction], at: int | None = None
+    driver: WorkflowDriver,
+    contract_agent: Any,
+    sender: Any,
+    calls: Sequence[Transaction],
+    at: int | None = None,
 ) -> tuple[Outcome, list[tuple[bool, bytes]]]:
     """The contract makes the calls one after the other; (success, data) of each."""
     data = contract_agent.tryAll.encode_input(driver.workflow.address, [call.data for call in calls])
@@ -697,9 +690,7 @@ def test_transaction__one_call_among_refused_ones__only_it_counts(
     assert answers == [
         (
             False,
-            error_data(
-                driver.workflow.ReplierMismatch, replier=agent.address, sender=contract_agent.address
-            ),
+            error_data(driver.workflow.ReplierMismatch, replier=agent.address, sender=contract_agent.address),
         ),
         returned(mine),
         (

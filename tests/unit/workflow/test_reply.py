@@ -1,4 +1,6 @@
-"""``onAgentReply`` accepts: what is stored and announced, the scope of an operation, retries, conflicts, races."""
+"""``onAgentReply`` accepts: what is stored and announced, the scope of an operation, retries, conflicts.
+
+Several transactions in one block: test_races.py."""
 
 from __future__ import annotations
 
@@ -41,6 +43,13 @@ def run(flow: ScriptedDriver, requester: Any) -> StartedRun:
 
 
 @pytest.fixture
+def run_of_eight(flow: ScriptedDriver, requester: Any) -> StartedRun:
+    """A run with eight open async tasks."""
+    flow.plan_begin(Stage.OPEN, *[keccak256(b"the input")] * 8)
+    return flow.start_run(requester)
+
+
+@pytest.fixture
 def wide_run(flow: ScriptedDriver, requester: Any) -> StartedRun:
     """A run with 64 open async tasks."""
     flow.plan_begin(Stage.OPEN, *[keccak256(b"the input")] * 64)
@@ -68,7 +77,7 @@ def test_on_agent_reply__new_operation__is_stored_and_announced(
     assert would_return == answer.reply_hash == reply.reply_hash()
     assert flow.reply(answer.reply_hash) == StoredReply(reply, NOBODY, False, bytes(32))
     assert flow.workflow.replyAnchorTime(answer.reply_hash) == answer.receipt.timestamp
-    assert answer.receipt.timestamp > reply.timestamp + 100
+    assert answer.receipt.timestamp == reply.timestamp + 100
     assert flow.events() == [
         NewAgentTask(run.id, stage, run.task_hash),
         AgentReplyAnchored(run.id, answer.reply_hash, _address(agent)),
@@ -170,9 +179,9 @@ def test_on_agent_reply__several_tasks__are_kept_in_order(
 
 @pytest.mark.requirement("EXE-025", "EXE-037")
 def test_on_agent_reply__same_tasks_in_another_order__is_another_reply(
-    flow: ScriptedDriver, wide_run: StartedRun, agent: Any
+    flow: ScriptedDriver, run_of_eight: StartedRun, agent: Any
 ) -> None:
-    first, second = wide_run.task_hashes[:2]
+    first, second = run_of_eight.task_hashes[:2]
 
     answer = flow.reply_to([first, second], agent)
     other = flow.submit(
@@ -241,7 +250,7 @@ class Anchored:
 
     def go_on(self, *decisions: Any) -> Submission:
         """Another agent's reply, which the gate decides so."""
-        self.flow.script(silent(), *decisions)
+        self.flow.script(*decisions)
         return self.flow.reply_to(self.run.task_hash, self.other_agent)
 
 
@@ -376,19 +385,19 @@ CONFLICTS: dict[str, Callable[[AgentReply, StartedRun], AgentReply]] = {
 @pytest.mark.parametrize("ended", [False, True], ids=["run pending", "run ended"])
 @pytest.mark.parametrize("change", CONFLICTS)
 def test_on_agent_reply__operation_bound_to_other_content__reverts_and_keeps_the_binding(
-    change: str, ended: bool, flow: ScriptedDriver, errors: Any, wide_run: StartedRun, agent: Any, other_agent: Any
+    change: str, ended: bool, flow: ScriptedDriver, errors: Any, run_of_eight: StartedRun, agent: Any, other_agent: Any
 ) -> None:
-    answer = flow.reply_to(wide_run.task_hashes[:3], agent)
+    answer = flow.reply_to(run_of_eight.task_hashes[:3], agent)
     if ended:
-        flow.script(silent(), abort())
-        flow.reply_to(wide_run.task_hashes[0], other_agent)
-    conflicting = CONFLICTS[change](answer.reply, wide_run)
+        flow.script(abort())
+        flow.reply_to(run_of_eight.task_hashes[0], other_agent)
+    conflicting = CONFLICTS[change](answer.reply, run_of_eight)
 
     with (
         nothing_changes(flow),
         reverts_with(
             errors.OperationConflict,
-            operationKey=operation_key(wide_run.id, _address(agent), answer.reply.operation_id),
+            operationKey=operation_key(run_of_eight.id, _address(agent), answer.reply.operation_id),
             boundReplyDigest=_digest(answer.reply),
             submittedReplyDigest=_digest(conflicting),
         ),
@@ -451,47 +460,7 @@ def test_on_agent_reply__through_a_trusted_forwarder_for_another__reverts(
         contract_agent.execute(flow.workflow, encode_on_agent_reply(reply) + _address(stranger), sender=deployer)
 
 
-# ── Races ────────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.requirement("EXE-194", "EXE-195")
-def test_on_agent_reply__three_replies_in_one_block__the_first_that_passes_closes_the_stage(
-    flow: ScriptedDriver, run: StartedRun, agent: Any, other_agent: Any, stranger: Any
-) -> None:
-    flow.script(passes(Stage.NEXT), passes(Stage.SYNC))
-    repliers = (agent, other_agent, stranger)
-    moment = flow.advance_time(1)
-    replies = [flow.build_reply(run.task_hash, replier, timestamp=moment) for replier in repliers]
-
-    with flow.one_block() as block:
-        for reply, replier in zip(replies, repliers, strict=True):
-            block.send(encode_on_agent_reply(reply), replier)
-
-    assert [receipt.status for receipt in block.receipts] == [1, 0, 0]
-    assert len({receipt.block_number for receipt in block.receipts}) == 1
-    assert flow.state(run.id).stage == Stage.NEXT
-    (task,) = flow.state(run.id).open_tasks
-    assert flow.task(task.task_hash).prev_reply_hashes == (replies[0].reply_hash(),)
-    assert [type(event) for event in flow.events(run.id)] == [NewAgentTask, AgentReplyAnchored, NewAgentTask]
-
-
-@pytest.mark.requirement("EXE-091", "EXE-194")
-def test_on_agent_reply__one_operation_sent_twice_in_one_block__is_one_reply(
-    flow: ScriptedDriver, run: StartedRun, agent: Any
-) -> None:
-    flow.script(passes(Stage.NEXT), passes(Stage.SYNC))
-    reply = flow.build_reply(run.task_hash, agent)
-    again = replace(reply, timestamp=reply.timestamp + 1)
-
-    with flow.one_block() as block:
-        block.send(encode_on_agent_reply(reply), agent)
-        block.send(encode_on_agent_reply(again), agent)
-
-    assert [receipt.status for receipt in block.receipts] == [1, 1]
-    anchored = [event for event in flow.events(run.id) if isinstance(event, AgentReplyAnchored)]
-    assert anchored == [AgentReplyAnchored(run.id, reply.reply_hash(), _address(agent))]
-    assert flow.reply(reply.reply_hash()).reply.timestamp == reply.timestamp
-    assert flow.state(run.id).stage == Stage.NEXT
+# ── Several calls in one transaction ─────────────────────────────────────────
 
 
 @pytest.mark.requirement("EXE-091", "EXE-194")

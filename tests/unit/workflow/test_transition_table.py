@@ -28,6 +28,7 @@ from provenflow.abi import AgentReplyAnchored, NewAgentTask, RunStatus, Workflow
 from tests.support.blocks import mine_together
 from tests.support.observation import observe
 from tests.support.positions import (
+    RESULT,
     Cast,
     Position,
     Step,
@@ -97,48 +98,65 @@ ENDED = {
     "timeout of an unknown task": "UnknownTask",
 }
 
-SYNC, NONSENSE, TWO_IN_ONE, NEVER = (
-    Waits.FOR_ITS_PROOF,
-    Waits.AS_NONSENSE,
-    Waits.AS_TWO_IN_ONE,
-    Waits.NEVER,
-)
+# The columns that do: what comes of a reply of the right replier, of the same by an outsider, of the proof of a reply
+# that waits, and of a timeout after the deadline. In the lines without cells the run has ended.
+TABLE = """
+SingleStage: Execute                           | anchored            | anchored            | Success  | > Execute
+SingleStage: Execute, retried                  | anchored            | anchored            | Success  | Failed
+SingleStage: Success
+SingleStage: Failed
 
+InputProvenance: Sanitize                      | anchored            | anchored            | > Infer  | > Sanitize
+InputProvenance: Sanitize, retried             | anchored            | anchored            | > Infer  | Failed
+InputProvenance: Infer                         | anchored            | anchored            | Success  | > Infer
+InputProvenance: Infer, retried                | anchored            | anchored            | Success  | Failed
+InputProvenance: Success
+InputProvenance: Failed
 
-@dataclass(frozen=True)
-class Row:
-    """One position: how it is reached, and the cells that depend on the stage."""
+CompetitiveSelection: Bid                      | anchored            | anchored            | recorded | > Bid
+CompetitiveSelection: Bid, retried             | anchored            | anchored            | recorded | Failed
+CompetitiveSelection: Bid, one placed          | anchored            | anchored            | recorded | > Execute
+CompetitiveSelection: Bid, two placed          | anchored > Execute  | anchored > Execute  | recorded | > Execute
+CompetitiveSelection: Execute                  | anchored            | ReplierNotAllowed   | Success  | > Execute
+CompetitiveSelection: Execute, second best     | anchored            | ReplierNotAllowed   | Success  | > Execute
+CompetitiveSelection: Execute, last            | anchored            | ReplierNotAllowed   | Success  | Failed
+CompetitiveSelection: Success
+CompetitiveSelection: Failed
 
-    workflow: str
-    name: str
-    steps: tuple[Step, ...]
-    waits: Waits = SYNC
-    reply: str = ""
-    outsider: str = ""
-    proof: str = ""
-    timeout: str = ""
-    absent: tuple[str, ...] = ()
+SequentialPipeline: StepA                      | anchored > StepB    | anchored > StepB    | -        | > StepA
+SequentialPipeline: StepA, retried             | anchored > StepB    | anchored > StepB    | -        | Failed
+SequentialPipeline: StepB                      | anchored > StepC    | anchored > StepC    | -        | > StepB
+SequentialPipeline: StepB, retried             | anchored > StepC    | anchored > StepC    | -        | Failed
+SequentialPipeline: StepC                      | anchored            | anchored            | Success  | > StepC
+SequentialPipeline: StepC, retried             | anchored            | anchored            | Success  | Failed
+SequentialPipeline: Success
+SequentialPipeline: Failed
 
-    @property
-    def id(self) -> str:
-        return f"{self.workflow.removesuffix('Workflow')}: {self.name}"
+CommitReveal: Commit                           | anchored            | anchored            | recorded | > Commit
+CommitReveal: Commit, one made                 | anchored > Reveal   | anchored > Reveal   | recorded | > Commit
+CommitReveal: Commit, one made and retried     | anchored > Reveal   | anchored > Reveal   | recorded | Failed
+CommitReveal: Reveal                           | anchored            | anchored            | recorded | Failed
+CommitReveal: Reveal, one made                 | anchored > Finalize | anchored            | recorded | Failed
+CommitReveal: Finalize                         | anchored            | anchored            | Success  | > Finalize
+CommitReveal: Finalize, retried                | anchored            | anchored            | Success  | Failed
+CommitReveal: Finalize, with another result    | anchored            | anchored            | recorded | > Finalize
+CommitReveal: Success
+CommitReveal: Failed
 
-    def cells(self) -> dict[str, str]:
-        """Outcome by action."""
-        if not self.reply:
-            cells = dict(ENDED)
-        else:
-            own = {
-                "reply": self.reply,
-                "reply of an outsider": self.outsider,
-                "proof": self.proof,
-                "timeout": self.timeout,
-            }
-            cells = {**PENDING, **own}
-        return cells | dict.fromkeys(self.absent, "-")
+ParallelAudit: Audit                           | anchored            | anchored            | recorded | > Audit
+ParallelAudit: Audit, one answered             | anchored            | anchored            | recorded | > Audit
+ParallelAudit: Audit, two answered             | anchored > Qualify  | anchored > Qualify  | -        | > Audit
+ParallelAudit: Audit, two answered and retried | anchored > Qualify  | anchored > Qualify  | -        | Failed
+ParallelAudit: Qualify                         | anchored            | anchored            | > Settle | > Qualify
+ParallelAudit: Qualify, retried                | anchored            | anchored            | > Settle | Failed
+ParallelAudit: Settle                          | anchored            | anchored            | Success  | > Settle
+ParallelAudit: Settle, retried                 | anchored            | anchored            | Success  | Failed
+ParallelAudit: Success
+ParallelAudit: Failed
+"""
+OWN_COLUMNS = ("reply", "reply of an outsider", "proof", "timeout")
 
-
-# Cells that a position lacks.
+# What a position may lack.
 NO_CLOSED_TASK = (
     "reply to a closed task",
     "reply to an open and a closed task",
@@ -152,167 +170,121 @@ ASYNC = ("timeout while a proof is awaited",)
 AT_THE_START = (*NO_CLOSED_TASK, *NO_LATE_PROOF)
 
 
+@dataclass(frozen=True)
+class Way:
+    """How a position is reached, how a reply waits there, and the actions that have nothing to be tried on."""
+
+    steps: tuple[Step, ...]
+    waits: Waits = Waits.FOR_ITS_PROOF
+    absent: tuple[str, ...] = ()
+
+
 def prove_first(position: Position) -> None:
     """The oldest reply is proven."""
-    position.prove(position.answers[0].reply_hash)
+    position.prove(position.answers[0].reply_hash())
+
+
+PASSED = (answer, prove)  # a sync stage
+RETRIED = (answer, time_out)
+BIDS = (bid("agent", 100), answer, bid("other_agent", 80), answer, bid("third_agent", 120), answer)
+COMMITS = (commit("agent"), answer, commit("other_agent"), answer)
+REVEALS = (reveal("agent"), answer, reveal("other_agent"), answer)
+FINALIZE = (*COMMITS, *REVEALS, by("third_agent", output=RESULT))
+AUDITED = (answer, answer, answer)
+NONSENSE, TWO_IN_ONE, NEVER = Waits.AS_NONSENSE, Waits.AS_TWO_IN_ONE, Waits.NEVER
+
+WAYS = {
+    "SingleStage: Execute": Way((), absent=(*AT_THE_START, *NO_SECOND_PROOF)),
+    "SingleStage: Execute, retried": Way(RETRIED),
+    "SingleStage: Success": Way((answer, *PASSED)),
+    "SingleStage: Failed": Way((*RETRIED, prove, *RETRIED)),
+    "InputProvenance: Sanitize": Way((), absent=(*AT_THE_START, *NO_SECOND_PROOF)),
+    "InputProvenance: Sanitize, retried": Way(RETRIED),
+    "InputProvenance: Infer": Way(PASSED, absent=NO_LATE_PROOF),
+    "InputProvenance: Infer, retried": Way((*PASSED, *RETRIED)),
+    "InputProvenance: Success": Way((*PASSED, answer, *PASSED)),
+    "InputProvenance: Failed": Way((*PASSED, *RETRIED, *RETRIED)),
+    "CompetitiveSelection: Bid": Way(BIDS[:1], NONSENSE, (*AT_THE_START, *ASYNC)),
+    "CompetitiveSelection: Bid, retried": Way((*BIDS[:1], time_out), NONSENSE, (*NO_LATE_PROOF, *ASYNC)),
+    "CompetitiveSelection: Bid, one placed": Way(BIDS[:3], NONSENSE, (*AT_THE_START, *ASYNC)),
+    "CompetitiveSelection: Bid, two placed": Way(BIDS[:5], NONSENSE, (*AT_THE_START, *ASYNC)),
+    "CompetitiveSelection: Execute": Way((*BIDS, by("other_agent"))),
+    "CompetitiveSelection: Execute, second best": Way((*BIDS, by("other_agent"), *RETRIED, by("agent"))),
+    "CompetitiveSelection: Execute, last": Way((*BIDS, time_out, time_out, by("third_agent"))),
+    "CompetitiveSelection: Success": Way((*BIDS, by("other_agent"), *PASSED)),
+    "CompetitiveSelection: Failed": Way((*BIDS[:2], time_out, by("agent"), answer, prove_first, time_out)),
+    "SequentialPipeline: StepA": Way(
+        (), NEVER, (*AT_THE_START, *NO_SECOND_PROOF, *NO_REPLY_YET, *NOTHING_WAITS, *ASYNC)
+    ),
+    "SequentialPipeline: StepA, retried": Way(
+        (time_out,), NEVER, (*NO_LATE_PROOF, *NO_SECOND_PROOF, *NO_REPLY_YET, *NOTHING_WAITS, *ASYNC)
+    ),
+    "SequentialPipeline: StepB": Way((answer,), NEVER, (*NOTHING_WAITS, *ASYNC)),
+    "SequentialPipeline: StepB, retried": Way((answer, time_out), NEVER, (*NOTHING_WAITS, *ASYNC)),
+    "SequentialPipeline: StepC": Way((answer, answer)),
+    "SequentialPipeline: StepC, retried": Way((answer, answer, *RETRIED)),
+    "SequentialPipeline: Success": Way((answer, answer, *PASSED)),
+    "SequentialPipeline: Failed": Way((answer, prove, answer, *RETRIED, *RETRIED)),
+    "CommitReveal: Commit": Way(COMMITS[:1], NONSENSE, (*AT_THE_START, *ASYNC)),
+    "CommitReveal: Commit, one made": Way(COMMITS[:3], NONSENSE, (*AT_THE_START, *ASYNC)),
+    "CommitReveal: Commit, one made and retried": Way((*COMMITS[:2], time_out, COMMITS[2]), NONSENSE, ASYNC),
+    "CommitReveal: Reveal": Way((*COMMITS, REVEALS[0]), NONSENSE, ASYNC),
+    "CommitReveal: Reveal, one made": Way((*COMMITS, *REVEALS[:3]), NONSENSE, ASYNC),
+    "CommitReveal: Finalize": Way(FINALIZE),
+    "CommitReveal: Finalize, retried": Way((*FINALIZE, *RETRIED)),
+    "CommitReveal: Finalize, with another result": Way((*FINALIZE, by("agent", output=b"another result"))),
+    "CommitReveal: Success": Way((*FINALIZE, *PASSED)),
+    "CommitReveal: Failed": Way((*COMMITS, prove, REVEALS[0], *RETRIED)),
+    "ParallelAudit: Audit": Way((), TWO_IN_ONE, (*AT_THE_START, *ASYNC)),
+    "ParallelAudit: Audit, one answered": Way((answer,), TWO_IN_ONE, ASYNC),
+    "ParallelAudit: Audit, two answered": Way((answer, answer), NEVER, (*NOTHING_WAITS, *ASYNC)),
+    "ParallelAudit: Audit, two answered and retried": Way(
+        (answer, answer, time_out), NEVER, (*NOTHING_WAITS, *ASYNC)
+    ),
+    "ParallelAudit: Qualify": Way(AUDITED),
+    "ParallelAudit: Qualify, retried": Way((*AUDITED, *RETRIED)),
+    "ParallelAudit: Settle": Way((*AUDITED, *PASSED)),
+    "ParallelAudit: Settle, retried": Way((*AUDITED, *PASSED, *RETRIED)),
+    "ParallelAudit: Success": Way((*AUDITED, *PASSED, *PASSED)),
+    "ParallelAudit: Failed": Way((*AUDITED, *PASSED, *RETRIED, time_out)),
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One position and the outcome of every action there, by the action's name."""
+
+    name: str
+    way: Way
+    cells: dict[str, str]
+
+    @property
+    def workflow(self) -> str:
+        return self.name.split(":")[0] + "Workflow"
 
 
 def _rows() -> Iterator[Row]:
-    workflow = "SingleStageWorkflow"
-    retried = (answer, time_out)
-    yield Row(
-        workflow, "Execute", (), SYNC, "anchored", "anchored", "Success", "> Execute",
-        (*AT_THE_START, *NO_SECOND_PROOF),
-    )  # fmt: skip
-    yield Row(workflow, "Execute, retried", retried, SYNC, "anchored", "anchored", "Success", "Failed")
-    yield Row(workflow, "Success", (answer, answer, prove))
-    yield Row(workflow, "Failed", (*retried, prove, answer, time_out))
-
-    workflow = "InputProvenanceWorkflow"
-    infer = (answer, prove)
-    yield Row(
-        workflow, "Sanitize", (), SYNC, "anchored", "anchored", "> Infer", "> Sanitize",
-        (*AT_THE_START, *NO_SECOND_PROOF),
-    )  # fmt: skip
-    yield Row(workflow, "Sanitize, retried", retried, SYNC, "anchored", "anchored", "> Infer", "Failed")
-    yield Row(workflow, "Infer", infer, SYNC, "anchored", "anchored", "Success", "> Infer", NO_LATE_PROOF)
-    yield Row(
-        workflow, "Infer, retried", (*infer, *retried), SYNC, "anchored", "anchored", "Success", "Failed"
-    )
-    yield Row(workflow, "Success", (*infer, answer, answer, prove))
-    yield Row(workflow, "Failed", (*infer, *retried, answer, time_out))
-
-    workflow = "CompetitiveSelectionWorkflow"
-    first, second, third = bid("agent", 100), bid("other_agent", 80), bid("third_agent", 120)
-    bids = (first, answer, second, answer, third, answer)
-    yield Row(
-        workflow, "Bid", (first,), NONSENSE, "anchored", "anchored", "recorded", "> Bid",
-        (*AT_THE_START, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "Bid, retried", (first, time_out), NONSENSE, "anchored", "anchored", "recorded", "Failed",
-        (*NO_LATE_PROOF, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "Bid, one placed", (first, answer, second), NONSENSE,
-        "anchored", "anchored", "recorded", "> Execute", (*AT_THE_START, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "Bid, two placed", bids[:5], NONSENSE,
-        "anchored > Execute", "anchored > Execute", "recorded", "> Execute", (*AT_THE_START, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "Execute", (*bids, by("other_agent")), SYNC,
-        "anchored", "ReplierNotAllowed", "Success", "> Execute",
-    )  # fmt: skip
-    yield Row(
-        workflow, "Execute, second best", (*bids, by("other_agent"), *retried, by("agent")), SYNC,
-        "anchored", "ReplierNotAllowed", "Success", "> Execute",
-    )  # fmt: skip
-    yield Row(
-        workflow, "Execute, last", (*bids, time_out, time_out, by("third_agent")), SYNC,
-        "anchored", "ReplierNotAllowed", "Success", "Failed",
-    )  # fmt: skip
-    yield Row(workflow, "Success", (*bids, by("other_agent"), answer, prove))
-    yield Row(workflow, "Failed", (first, answer, time_out, by("agent"), answer, prove_first, time_out))
-
-    workflow = "SequentialPipelineWorkflow"
-    yield Row(
-        workflow, "StepA", (), NEVER, "anchored > StepB", "anchored > StepB", "-", "> StepA",
-        (*AT_THE_START, *NO_SECOND_PROOF, *NO_REPLY_YET, *NOTHING_WAITS, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "StepA, retried", (time_out,), NEVER, "anchored > StepB", "anchored > StepB", "-", "Failed",
-        (*NO_LATE_PROOF, *NO_SECOND_PROOF, *NO_REPLY_YET, *NOTHING_WAITS, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "StepB", (answer,), NEVER, "anchored > StepC", "anchored > StepC", "-", "> StepB",
-        (*NOTHING_WAITS, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "StepB, retried", (answer, time_out), NEVER, "anchored > StepC", "anchored > StepC", "-",
-        "Failed", (*NOTHING_WAITS, *ASYNC),
-    )  # fmt: skip
-    yield Row(workflow, "StepC", (answer, answer), SYNC, "anchored", "anchored", "Success", "> StepC")
-    yield Row(
-        workflow, "StepC, retried", (answer, answer, *retried), SYNC,
-        "anchored", "anchored", "Success", "Failed",
-    )  # fmt: skip
-    yield Row(workflow, "Success", (answer, answer, answer, prove))
-    yield Row(workflow, "Failed", (answer, prove, answer, *retried, answer, time_out))
-
-    workflow = "CommitRevealWorkflow"
-    commits = (commit("agent"), answer, commit("other_agent"), answer)
-    reveals = (reveal("agent"), answer, reveal("other_agent"), answer)
-    finalize = (*commits, *reveals, by("third_agent", output=b"the result"))
-    yield Row(
-        workflow, "Commit", commits[:1], NONSENSE, "anchored", "anchored", "recorded", "> Commit",
-        (*AT_THE_START, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "Commit, one made", commits[:3], NONSENSE,
-        "anchored > Reveal", "anchored > Reveal", "recorded", "> Commit", (*AT_THE_START, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "Commit, retried", (*commits[:2], time_out, commits[2]), NONSENSE,
-        "anchored > Reveal", "anchored > Reveal", "recorded", "Failed", ASYNC,
-    )  # fmt: skip
-    yield Row(
-        workflow, "Reveal", (*commits, reveals[0]), NONSENSE,
-        "anchored", "anchored", "recorded", "Failed", ASYNC,
-    )  # fmt: skip
-    yield Row(
-        workflow, "Reveal, one made", (*commits, *reveals[:3]), NONSENSE,
-        "anchored > Finalize", "anchored", "recorded", "Failed", ASYNC,
-    )  # fmt: skip
-    yield Row(workflow, "Finalize", finalize, SYNC, "anchored", "anchored", "Success", "> Finalize")
-    yield Row(
-        workflow, "Finalize, retried", (*finalize, *retried), SYNC, "anchored", "anchored", "Success", "Failed"
-    )
-    yield Row(
-        workflow, "Finalize, another result", (*finalize, by("agent", output=b"another result")), SYNC,
-        "anchored", "anchored", "recorded", "> Finalize",
-    )  # fmt: skip
-    yield Row(workflow, "Success", (*finalize, answer, prove))
-    yield Row(workflow, "Failed", (*commits, prove, reveals[0], answer, time_out))
-
-    workflow = "ParallelAuditWorkflow"
-    audited = (answer, answer, answer)
-    yield Row(
-        workflow, "Audit", (), TWO_IN_ONE, "anchored", "anchored", "recorded", "> Audit",
-        (*AT_THE_START, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "Audit, one answered", (answer,), TWO_IN_ONE, "anchored", "anchored", "recorded", "> Audit",
-        ASYNC,
-    )  # fmt: skip
-    yield Row(
-        workflow, "Audit, two answered", (answer, answer), NEVER,
-        "anchored > Qualify", "anchored > Qualify", "-", "> Audit", (*NOTHING_WAITS, *ASYNC),
-    )  # fmt: skip
-    yield Row(
-        workflow, "Audit, two answered and the last retried", (answer, answer, time_out), NEVER,
-        "anchored > Qualify", "anchored > Qualify", "-", "Failed", (*NOTHING_WAITS, *ASYNC),
-    )  # fmt: skip
-    yield Row(workflow, "Qualify", audited, SYNC, "anchored", "anchored", "> Settle", "> Qualify")
-    yield Row(
-        workflow, "Qualify, retried", (*audited, *retried), SYNC, "anchored", "anchored", "> Settle", "Failed"
-    )
-    yield Row(
-        workflow, "Settle", (*audited, answer, prove), SYNC, "anchored", "anchored", "Success", "> Settle"
-    )
-    yield Row(
-        workflow, "Settle, retried", (*audited, answer, prove, *retried), SYNC,
-        "anchored", "anchored", "Success", "Failed",
-    )  # fmt: skip
-    yield Row(workflow, "Success", (*audited, answer, prove, answer, prove))
-    yield Row(workflow, "Failed", (*audited, answer, prove, *retried, time_out))
+    for line in filter(None, TABLE.splitlines()):
+        name, *cells = (part.strip() for part in line.split("|"))
+        common = PENDING | dict(zip(OWN_COLUMNS, cells, strict=True)) if cells else ENDED
+        yield Row(name, WAYS[name], common | dict.fromkeys(WAYS[name].absent, "-"))
 
 
 ROWS = tuple(_rows())
 
 
-@fixture(scope="module", chain_isolation=True, params=ROWS, ids=lambda row: row.id)
+def test_table__every_position_and_action__has_a_cell() -> None:
+    assert [row.name for row in ROWS] == list(WAYS)
+    assert all(row.cells.keys() == ACTIONS.keys() for row in ROWS)
+    # Every stage of every example is there, and both ends.
+    assert {row.name.split(",")[0] for row in ROWS} == {
+        f"{workflow.removesuffix('Workflow')}: {stage}"
+        for workflow, stages in STAGES.items()
+        for stage in (*stages, "Success", "Failed")
+    }
+
+
+@fixture(scope="module", chain_isolation=True, params=ROWS, ids=lambda row: row.name)
 def position(
     request: Any,
     suite: dict[str, Any],
@@ -330,8 +302,8 @@ def position(
     driver = WorkflowDriver(suite[row.workflow], chain, accounts)
     cast = Cast(requester, agent, other_agent, third_agent, stranger, prover)
     snapshot = chain.snapshot()
-    twin = stand(driver, cast, row.steps)  # first, so that the run's own tasks are the fresh ones
-    position = stand(driver, cast, row.steps)
+    twin = stand(driver, cast, row.way.steps)  # first, so that the run's own tasks are the fresh ones
+    position = stand(driver, cast, row.way.steps)
     position.twin_id = twin.run_id
     yield row, position
     chain.restore(snapshot)
@@ -341,12 +313,12 @@ def position(
 @pytest.mark.requirement("EXE-066", "EXE-069", "EXE-095", "EXE-096", "EXE-146", "EXE-147", "EXE-151")
 def test_transition__cell_of_the_table__as_it_says(position: tuple[Row, Position], action: str) -> None:
     row, here = position[0], position[1].copy()
-    cell = row.cells()[action]
+    cell = row.cells[action]
     if cell == "-":
         with pytest.raises(Absent):
-            ACTIONS[action](here, row.waits)
+            ACTIONS[action](here, row.way.waits)
         return
-    attempt = ACTIONS[action](here, row.waits)
+    attempt = ACTIONS[action](here, row.way.waits)
     before, state = observe(here.driver), here.state
 
     (outcome,) = mine_together(here.driver, [attempt.transaction], at=attempt.at)
@@ -395,7 +367,9 @@ def events_of_move(
         events.append(WorkflowCompleted(here.run_id, result.status, result.final_task_hash, now))
         return tuple(events)
     assert result.status is RunStatus.PENDING
-    dispatched = {task.task_hash for task in after.open_tasks} - {task.task_hash for task in before.open_tasks}
+    dispatched = {task.task_hash for task in after.open_tasks} - {
+        task.task_hash for task in before.open_tasks
+    }
     if not move:
         assert (after.stage, dispatched) == (before.stage, set())
         return tuple(events)

@@ -10,13 +10,16 @@ library BidCodec {
     /// @return valid Whether `output` is exactly what abi.encode gives for some price and payload
     /// @return price The price; 0 if not valid
     function decode(bytes memory output) internal pure returns (bool valid, uint256 price) {
-        if (output.length < 96) return (false, 0);
+        // Price, offset of the payload, its length; then the payload, zero-padded to full words.
+        if (output.length < 96 || output.length % 32 != 0) return (false, 0);
         uint256 offset;
         uint256 length;
         (price, offset, length) = abi.decode(output, (uint256, uint256, uint256)); // three static words cannot revert
-        if (offset != 64 || length > output.length - 96) return (false, 0);
-        (, bytes memory payload) = abi.decode(output, (uint256, bytes)); // in bounds, so this cannot revert either
-        valid = keccak256(abi.encode(price, payload)) == keccak256(output); // length and padding are canonical
-        if (!valid) price = 0;
+        uint256 room = output.length - 96;
+        if (offset != 64 || length > room || room - length > 31) return (false, 0);
+        for (uint256 i = 96 + length; i < output.length; ++i) {
+            if (output[i] != 0) return (false, 0);
+        }
+        return (true, price);
     }
 }
