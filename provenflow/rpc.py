@@ -8,7 +8,6 @@ trouble of any kind is one sentence (:class:`provenflow.errors.Unreachable`). A 
 from __future__ import annotations
 
 import ipaddress
-import json
 import re
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -20,6 +19,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 import requests
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
+from provenflow import bounded_json
 from provenflow.errors import Unreachable, WrongUse
 
 MAX_RESPONSE_BYTES: Final = 64 * 1024 * 1024
@@ -27,6 +27,7 @@ MAX_BATCH: Final = 100
 _WHOLE_ANSWER: Final = 10
 _CHUNK: Final = 64 * 1024
 _TEXT_LIMIT: Final = 300
+_DEEPEST: Final = 64
 _HEX: Final = re.compile(r"0x(?:[0-9a-fA-F]{2})*")
 _QUANTITY: Final = re.compile(r"0x[0-9a-fA-F]{1,64}")
 
@@ -172,9 +173,9 @@ class Rpc:
                 if len(part) == 1:
                     raise
                 size = (len(part) + 1) // 2
-                continue
-            if done is not None:
-                done(len(results))
+            else:
+                if done is not None:
+                    done(len(results))
         return results
 
     def _single(self, method: str, params: Sequence[object]) -> Any:
@@ -245,8 +246,8 @@ class Rpc:
         except (requests.exceptions.RequestException, HTTPError, HTTPException, OSError) as error:
             raise self._trouble(f"cannot be reached ({_reason(error)})") from None
         try:
-            return json.loads(body, parse_constant=_refuse)
-        except (ValueError, RecursionError):
+            return bounded_json.parse(body, _DEEPEST, parse_constant=_refuse)
+        except ValueError:
             raise self._trouble(
                 "did not answer with JSON", fix="Check that the URL is a JSON-RPC URL."
             ) from None
@@ -377,16 +378,13 @@ def _is_loopback(host: str) -> bool:
 
 
 def _reason(error: BaseException) -> str:
-    """The innermost cause that the system or the protocol gave, without the URL that requests puts around it."""
-    seen: set[int] = set()
-    current: BaseException | None = error
+    """The innermost cause that the system gave, without the URL that requests puts around it."""
     reason = type(error).__name__
-    while current is not None and id(current) not in seen:
-        seen.add(id(current))
+    current: BaseException | None = error
+    while current is not None:
         if isinstance(current, OSError) and current.strerror:
             reason = current.strerror
-        inner = getattr(current, "reason", None)
-        current = inner if isinstance(inner, BaseException) else current.__cause__ or current.__context__
+        current = current.__cause__ or current.__context__
     return reason[:1].lower() + reason[1:]
 
 

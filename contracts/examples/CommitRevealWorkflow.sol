@@ -5,7 +5,7 @@ import {Bytes} from "@openzeppelin/contracts/utils/Bytes.sol";
 import {StageConfig} from "../interfaces/IWorkflowViews.sol";
 import {AgentWorkflow} from "../workflow/AgentWorkflow.sol";
 import {Stages} from "../workflow/Stages.sol";
-import {FINAL_STAGE, GateDecision, GateInput, MAX_TRIGGERS, TimeoutInput, Verdict} from "../workflow/WorkflowTypes.sol";
+import {FINAL_STAGE, GateDecision, GateInput, MAX_TRIGGERS, Verdict} from "../workflow/WorkflowTypes.sol";
 
 /// @title  CommitRevealWorkflow
 /// @notice ERC-8301 Scenario 4: a quorum of agents commits to hidden results, all reveal, the majority is finalized.
@@ -83,15 +83,10 @@ contract CommitRevealWorkflow is AgentWorkflow {
         }
     }
 
-    /// @dev A reveal that is missing will not come, and one that disagrees will not change: retrying would not help.
-    function _onTimeout(TimeoutInput memory input) internal override returns (GateDecision memory decision) {
-        if (input.stage != uint8(Stage.Reveal)) return super._onTimeout(input);
-        decision.verdict = Verdict.Abort;
-    }
-
     function _table(address verifier) private pure returns (StageConfig[] memory stages) {
         stages = new StageConfig[](3);
         stages[uint8(Stage.Commit)] = Stages.asyncStage(verifier, 7 days, 1);
+        // No retry: a reveal that is missing will not come, and one that disagrees will not change.
         stages[uint8(Stage.Reveal)] = Stages.asyncStage(verifier, 7 days, 0);
         stages[uint8(Stage.Finalize)] = Stages.syncStage(verifier, 7 days, 1 days, 1);
     }

@@ -24,6 +24,11 @@ contract WorkflowHandler is CommonBase {
     uint256 private constant _WINDOW = 7 days;
     uint256 private constant _PROOF_WINDOW = 1 days;
     uint256 private constant _PATIENCE = 60 days;
+    uint256 private constant _ENDED = 1;
+    uint256 private constant _EXPIRED = 2;
+    uint256 private constant _CLOSED = 4;
+    uint256 private constant _OTHER_STAGE = 8;
+    uint256 private constant _BARRED = 16;
     uint256 private constant _GUIDED_EVERY = 32;
 
     AgentWorkflow[4] public workflows;
@@ -54,6 +59,7 @@ contract WorkflowHandler is CommonBase {
     bool private _initial; // whether it has no previous reply
     uint256 private _expiry; // of the initial tasks of the run being started; 0 = not starting one
     bool private _proving;
+    uint256 private _refusals; // reasons why the reply at hand must be refused
 
     constructor() {
         verifier = address(new MockAgentVerifier());
@@ -85,6 +91,7 @@ contract WorkflowHandler is CommonBase {
         if (_tasks.length == 0) return;
         uint256 task = _pickTask(seed);
         _wait(1);
+        if (seed % 8 == 1) _wait(task, (seed / 8) % 2); // the last moment, or a second later
         (address agent, bytes32 outputHash, bytes memory output) = _answer(task, seed);
         AgentReply memory built = _build(_one(task), agent, outputHash, output);
         // Executed at any time since the task was dispatched.
@@ -213,9 +220,9 @@ contract WorkflowHandler is CommonBase {
         seed = _mix(seed);
         if (_tasks.length == 0) return;
         uint256 task = _pickTask(seed);
-        // Now and then its deadline passes first.
-        uint256 past = _tasks[task].expiresAt + seed % 2 days;
-        if (seed % 3 == 0 && past > block.timestamp && past < block.timestamp + _PATIENCE) vm.warp(past);
+        // Now and then its deadline comes, to the second, or passes first.
+        uint256 wait = [0, 1, _PROOF_WINDOW, _PROOF_WINDOW + 1, seed % 2 days][(seed / 3) % 5];
+        if (seed % 3 == 0) _wait(task, wait);
         _note(Action.Timeout, _timeout(task));
     }
 
@@ -346,44 +353,61 @@ contract WorkflowHandler is CommonBase {
         return AgentReply(operationId, outputHash, output, block.timestamp, agent, taskHashes, runId);
     }
 
-    /// @dev Submits a well-formed new reply, and knows from the ghost alone when it must not be accepted.
+    /// @dev Submits a well-formed new reply, and knows from the ghost alone whether it must be accepted.
     function _submit(AgentReply memory submitted, address sender) private returns (bool accepted) {
         uint256 task = _taskAt[submitted.prevTaskHashes[0]] - 1;
         uint256 run = touched = _tasks[task].run;
-        AgentWorkflow workflow = _workflows(run);
         bool allowed;
-        try workflow.checkReply(submitted) {
+        try _workflows(run).checkReply(submitted) {
             allowed = true;
         } catch {}
-        bool ended = _runs[run].completions != 0;
-        uint8 stage = _runs[run].stage;
+        _judge(run, submitted);
         bytes32 replyHash = PlainHashing.replyHash(submitted);
         (_lane, _initial) = (0, false);
         vm.recordLogs();
         vm.prank(sender);
-        try workflow.onAgentReply(submitted) returns (bytes32 canonical) {
+        try _workflows(run).onAgentReply(submitted) returns (bytes32 canonical) {
             if (canonical != replyHash) _violate(2, "onAgentReply returned another hash");
             accepted = true;
         } catch {}
         if (accepted != allowed) _violate(17, "checkReply and onAgentReply disagree");
-        if (!accepted) return false;
-        if (ended) _violate(4, "a reply was accepted after the end of its run");
+        if (!accepted) {
+            if (_refusals == 0) _violate(12, "a good reply to an open task was refused");
+            return false;
+        }
+        if (_refusals & _ENDED != 0) _violate(4, "a reply was accepted after the end of its run");
+        if (_refusals & _EXPIRED != 0) _violate(6, "a reply was accepted after expiry");
+        if (_refusals & _CLOSED != 0) _violate(12, "a reply was accepted to a closed task");
+        if (_refusals & _OTHER_STAGE != 0) _violate(12, "a reply was accepted to a task of another stage");
+        if (_refusals & _BARRED != 0) _violate(12, "a reply was accepted from an agent who may not");
+        _keep(run, task, replyHash, submitted);
+        _observe();
+    }
+
+    function _judge(uint256 run, AgentReply memory submitted) private {
+        _refusals = _runs[run].completions != 0 ? _ENDED : 0;
         for (uint256 i = 0; i < submitted.prevTaskHashes.length; ++i) {
             GhostTask storage answered = _tasks[_taskAt[submitted.prevTaskHashes[i]] - 1];
-            _answered[answered.hash] = true;
-            if (block.timestamp > answered.expiresAt) _violate(6, "a reply was accepted after expiry");
-            if (answered.wasClosed) _violate(12, "a reply was accepted to a closed task");
-            if (answered.stage != stage) _violate(12, "a reply was accepted to a task of another stage");
+            if (block.timestamp > answered.expiresAt) _refusals |= _EXPIRED;
+            if (answered.wasClosed) _refusals |= _CLOSED;
+            if (answered.stage != _runs[run].stage) _refusals |= _OTHER_STAGE;
+            bool execution = _runs[run].kind == Kind.Selection && answered.stage == 1;
+            if (execution && submitted.replier != _replierBefore(answered.index)) _refusals |= _BARRED;
         }
+    }
+
+    function _keep(uint256 run, uint256 task, bytes32 replyHash, AgentReply memory submitted) private {
         GhostReply storage ghost = _replies.push();
         (ghost.run, ghost.task, ghost.hash, ghost.anchoredAt) = (run, task, replyHash, block.timestamp);
         ghost.reply = submitted;
         _replyAt[replyHash] = _replies.length;
         _repliesIn[run].push(_replies.length - 1);
-        if (stage == 0 && _runs[run].kind == Kind.Selection && submitted.output.length != 0) {
+        for (uint256 i = 0; i < submitted.prevTaskHashes.length; ++i) {
+            _answered[submitted.prevTaskHashes[i]] = true;
+        }
+        if (_tasks[task].stage == 0 && _runs[run].kind == Kind.Selection && submitted.output.length != 0) {
             _bid[run][submitted.replier] = true;
         }
-        _observe();
     }
 
     function _tryReply(AgentWorkflow workflow, AgentReply memory submitted, address sender) private returns (bool) {
@@ -519,7 +543,11 @@ contract WorkflowHandler is CommonBase {
         try _workflows(ghost.run).replyTimeout(ghost.hash) {
             accepted = true;
         } catch {}
-        if (!accepted) return false;
+        bool due = !ended && !ghost.wasClosed && block.timestamp > deadline;
+        if (!accepted) {
+            if (due) _violate(6, "a task was not timed out after its deadline");
+            return false;
+        }
         if (ended) _violate(4, "a timeout was accepted after the end of its run");
         if (ghost.wasClosed) _violate(12, "a closed task was timed out");
         if (block.timestamp <= deadline) _violate(6, "a task was timed out before its deadline");
@@ -650,6 +678,12 @@ contract WorkflowHandler is CommonBase {
 
     function _wait(uint256 seconds_) private {
         vm.warp(block.timestamp + seconds_);
+    }
+
+    /// @dev Until so long after the task's expiry, if that is near.
+    function _wait(uint256 task, uint256 after_) private {
+        uint256 until = _tasks[task].expiresAt + after_;
+        if (until > block.timestamp && until < block.timestamp + _PATIENCE) vm.warp(until);
     }
 
     function _workflows(uint256 run) private view returns (AgentWorkflow) {

@@ -22,6 +22,9 @@ import {WorkflowHandler} from "./WorkflowHandler.sol";
 /// @title  WorkflowInvariants
 /// @notice The invariants of docs/INVARIANTS.md, one function each, on four workflows that `WorkflowHandler` drives. After
 ///         every call the run that it touched is looked at; after every sequence, all runs, against all invariants.
+/// @dev    Every campaign draws the same sequences, since the seed is fixed. So the first is as long as foundry.toml says,
+///         and its end of sequence speaks for all; the others look at their own invariant after every call of the first
+///         sequences.
 contract WorkflowInvariants is Test {
     WorkflowHandler private _handler;
 
@@ -37,70 +40,87 @@ contract WorkflowInvariants is Test {
         _onTouched(_checkW01);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W02_replies_are_stored_as_anchored() public view {
         _onTouched(_checkW02);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W03_final_task_exactly_on_success() public view {
         _onTouched(_checkW03);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W04_ended_runs_never_change() public view {
         _onTouched(_checkW04);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W05_stages_move_along_the_edges() public view {
         _onTouched(_checkW05);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W06_expiry_stops_replies() public view {
         _onTouched(_checkW06);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W07_proven_only_by_the_verifier() public view {
         _onTouched(_checkW07);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W08_taskSeq_counts_from_zero() public view {
         _onTouched(_checkW08);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W09_unknown_is_not_empty() public view {
         _onTouched(_checkW09);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W10_task_proven_is_its_previous_replies() public view {
         _onTouched(_checkW10);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W11_operations_stay_bound() public view {
         _onTouched(_checkW11);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W12_open_tasks_belong_to_the_stage() public view {
         _onTouched(_checkW12);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W13_time_only_runs_forward() public view {
         _onTouched(_checkW13);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W14_success_only_by_proof() public view {
         _onTouched(_checkW14);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W15_every_task_leads_back_to_the_start() public view {
         _onTouched(_checkW15);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W16_run_ids_are_unique() public view {
         _onTouched(_checkW16);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W17_checkReply_tells_the_truth() public view {
         _onTouched(_checkW17);
     }
 
+    /// forge-config: default.invariant.runs = 12
     function invariant_W18_a_fresh_run_can_be_completed() public view {
         _onTouched(_checkW18);
     }

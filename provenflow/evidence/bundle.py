@@ -6,7 +6,6 @@ carry exactly, is a decimal string. Reading is strict: what is not exactly of th
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import stat
@@ -16,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 import rfc8785
 
+from provenflow import bounded_json
 from provenflow.abi import AgentReply, AgentTask, RunResult, RunStatus
 from provenflow.errors import EvidenceError, Unreachable
 from provenflow.evidence.model import (
@@ -31,6 +31,7 @@ from provenflow.files import write_bytes
 SCHEMA: Final = "provenflow-evidence/1"
 MAX_BUNDLE_BYTES: Final = 128 * 1024 * 1024
 MAX_TOPICS: Final = 4
+MAX_DEPTH: Final = 8
 
 _SAFE: Final = 2**53 - 1
 _HEX: Final = re.compile(r"0x(?:[0-9a-f]{2})*")
@@ -376,18 +377,17 @@ def _read(path: Path) -> bytes:
 
 def _parse(content: bytes) -> object:
     try:
-        return json.loads(
-            content.decode("utf-8"),
+        return bounded_json.parse(
+            content,
+            MAX_DEPTH,
             object_pairs_hook=_no_duplicates,
             parse_int=_small_int,
             parse_float=_no_float,
             parse_constant=_no_float,
         )
-    except RecursionError:
-        raise EvidenceError("The bundle is nested too deeply to be one.", fix=_FIX) from None
     except ValueError as error:
-        reason = str(error) if isinstance(error, json.JSONDecodeError) else "not UTF-8"
-        raise EvidenceError(f"The bundle is not JSON ({reason}).", fix=_FIX) from None
+        reason = "not UTF-8" if isinstance(error, UnicodeDecodeError) else str(error)
+        raise EvidenceError(f"The bundle is not JSON as it should be ({reason}).", fix=_FIX) from None
 
 
 def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:

@@ -40,7 +40,9 @@ def driver(drive: Drive, single_stage: Any) -> WorkflowDriver:
     return drive(single_stage)
 
 
-@pytest.mark.requirement("EXE-074", "EXE-127", "EXE-136", "EXE-138", "EXE-139", "EXE-141", "EXE-145", "EXE-172")
+@pytest.mark.requirement(
+    "EXE-074", "EXE-127", "EXE-136", "EXE-138", "EXE-139", "EXE-141", "EXE-145", "EXE-172"
+)
 def test_scenario_0__as_drawn__completes(
     driver: WorkflowDriver, agent_verifier: Any, requester: Any, agent: Any, prover: Any
 ) -> None:

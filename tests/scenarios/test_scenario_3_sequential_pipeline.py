@@ -45,7 +45,9 @@ def driver(drive: Drive, pipeline: Any) -> WorkflowDriver:
     return drive(pipeline)
 
 
-@pytest.mark.requirement("EXE-060", "EXE-109", "EXE-110", "EXE-128", "EXE-142", "EXE-143", "EXE-144", "EXE-175")
+@pytest.mark.requirement(
+    "EXE-060", "EXE-109", "EXE-110", "EXE-128", "EXE-142", "EXE-143", "EXE-144", "EXE-175"
+)
 def test_scenario_3__as_drawn__completes(
     driver: WorkflowDriver,
     agent_verifier: Any,

@@ -24,6 +24,7 @@ MAX_PREV_TASKS = 8
 MAX_PROOF_BATCH = 32
 MAX_TRIGGERS = 64
 MAX_PARALLEL_TASKS = 64
+MAX_WAITING_TASKS = 256
 NOBODY = "0x0000000000000000000000000000000000000000"
 
 
@@ -185,14 +186,13 @@ class TimeoutInput:
     stage: int
     task_hash: bytes
     lane: int
-    tally: int
     attempt: int
     max_retries: int
     answered: bool
 
 
 _GATE_INPUT = f"(bytes32,uint8,bytes32,uint8,uint32,bytes32,{REPLY_TUPLE})"
-_TIMEOUT_INPUT = "(bytes32,uint8,bytes32,uint8,uint32,uint8,uint8,bool)"
+_TIMEOUT_INPUT = "(bytes32,uint8,bytes32,uint8,uint8,uint8,bool)"
 
 
 class ScriptedDriver(WorkflowDriver):

@@ -239,25 +239,20 @@ class StaticWorkflowModel:
         for reply_hash in reply_hashes:
             if reply_hash not in self.replies:
                 raise Refusal("UnknownReply", replyHash=reply_hash)
-        for place, reply_hash in enumerate(reply_hashes):
-            if reply_hash in reply_hashes[:place]:
-                raise Refusal("DuplicateReplyHash", replyHash=reply_hash)
         batch = [self.replies[reply_hash] for reply_hash in reply_hashes]
         run = self.runs[batch[0].reply.run_id]
-        for reply_hash, anchored in zip(reply_hashes, batch, strict=True):
-            if anchored.reply.run_id != run.id:
-                raise Refusal(
-                    "MixedRuns",
-                    replyHash=reply_hash,
-                    workflowRunId=anchored.reply.run_id,
-                    expectedWorkflowRunId=run.id,
-                )
-        self._require_pending(run)
         stage = self._primary(batch[0].reply).stage
-        for reply_hash, anchored in zip(reply_hashes, batch, strict=True):
+        for place, anchored in enumerate(batch):
+            reply_hash, run_id = anchored.reply.hash, anchored.reply.run_id
+            if reply_hash in reply_hashes[:place]:
+                raise Refusal("DuplicateReplyHash", replyHash=reply_hash)
+            if run_id != run.id:
+                values = {"workflowRunId": run_id, "expectedWorkflowRunId": run.id}
+                raise Refusal("MixedRuns", replyHash=reply_hash, **values)
             other = self._primary(anchored.reply).stage
             if other != stage:
                 raise Refusal("MixedStages", replyHash=reply_hash, stage=other, expectedStage=stage)
+        self._require_pending(run)
         fresh = [anchored for anchored in batch if not anchored.proven]
         for anchored in fresh:
             statement = self._primary(anchored.reply).input_hash + anchored.reply.output_hash

@@ -4,9 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from provenflow.evidence import Evidence, verify
+from provenflow.evidence import CHECKS, CheckId, Evidence, verify
 from provenflow.evidence.tree import render
-from tests.support.evidence_builder import AGENTS, REQUESTER, RunBuilder, fan_in, name, pending, pipeline
+from tests.support.evidence_builder import (
+    AGENTS,
+    REQUESTER,
+    START,
+    RunBuilder,
+    fan_in,
+    name,
+    pending,
+    pipeline,
+)
 
 
 def test_render__joining_run__final_task_on_top_and_branches_down_to_run() -> None:
@@ -47,6 +56,42 @@ def test_render__failing_node__says_why_below_it() -> None:
     assert "✗ fails" in lines[place]
     assert lines[place + 1].startswith("    ✗ fails reply.hash: its fields hash to 0x")
     assert lines[-1].startswith("✗ fails: the run is complete;")
+
+
+def test_render__checks__one_line_each_with_short_names() -> None:
+    lines = _lines(pipeline().evidence())
+    holds, proof = CHECKS[CheckId.TASK_HASH].statement, CHECKS[CheckId.REPLY_PROOF].statement
+    assert f"✓ holds task.hash: {holds} (4)" in lines
+    assert (
+        f"? unchecked reply.proof: {proof}: not checked for R2 (of 1); rests on the contract's claim" in lines
+    )
+
+
+def test_render__failing_check__line_says_what_was_found_and_where() -> None:
+    run = RunBuilder()
+    tasks = run.run((0,) * 7, timestamp=START + 1)
+    lines = _lines(run.evidence())
+    found = f"its timestamp is {START + 1}, that of its block {START}"
+    named = ", ".join(f"T{place} ({found})" for place in range(5))
+    statement = CHECKS[CheckId.TASK_TIME].statement
+    assert f"✗ fails task.time: {statement}: not so for {named} and 2 more (of {len(tasks)})" in lines
+
+
+def test_render__plaintext_that_is_not_the_one_committed__said_below_its_node() -> None:
+    run = RunBuilder()
+    run.run(input=b"forged", input_hash=name("committed"))
+    lines = _lines(run.evidence())
+    (place,) = [place for place, line in enumerate(lines) if line.startswith("T0  ")]
+    assert "input not on chain" not in lines[place]
+    assert lines[place + 1].startswith("    ✗ fails task.input: its input hashes to 0x")
+
+
+def test_render__tasks__say_their_stage_or_that_they_are_final() -> None:
+    lines = _lines(pipeline().evidence())
+    words = {
+        line.split("  ")[0]: line.split("  ")[2] for line in lines if line[:2] in ("T0", "T1", "T2", "Tf")
+    }
+    assert words == {"T0": "stage 0", "T1": "stage 1", "T2": "stage 2", "Tf": "final"}
 
 
 def test_render__replier_did_not_sign__line_says_what_it_rests_on() -> None:

@@ -107,6 +107,12 @@ def test_call__node_error_with_a_hostile_message__sentence_is_short_and_escaped(
     assert "\x1b" not in str(refused.value)
 
 
+@pytest.mark.parametrize(("length", "shown"), [(300, "A" * 300), (301, "A" * 300 + "…")])
+def test_rpc_error__long_message__cut_in_the_sentence_only(length: int, shown: str) -> None:
+    error = RpcError("eth_thing", 1, "A" * length)
+    assert (error.text, error.message) == ("A" * length, f"The node refused eth_thing: '{shown}' (code 1).")
+
+
 def test_call__node_error_without_id__is_still_the_node_s_error() -> None:
     with pytest.raises(RpcError, match="parse error"):
         _call(
@@ -136,6 +142,10 @@ def _with_id(document: dict[str, Any]) -> Respond:
         (lambda exchange: exchange.send(b"null"), "not a JSON-RPC answer"),
         (lambda exchange: exchange.send_json({"id": 2, "result": 1}), "another call"),
         (lambda exchange: exchange.send_json({"id": "1", "result": 1}), "another call"),
+        (
+            lambda exchange: exchange.send_json({"id": 2, "error": {"code": 3, "message": "no"}}),
+            "another call",
+        ),
         (lambda exchange: exchange.send_json({"id": True, "result": 1}), "another call"),
         (lambda exchange: exchange.send_json({"result": 1}), "another call"),
         (lambda exchange: exchange.send_json({"id": None, "result": 1}), "another call"),
@@ -146,6 +156,8 @@ def _with_id(document: dict[str, Any]) -> Respond:
         (_with_id({"error": {"code": 3}}), "no code and message"),
         (lambda exchange: exchange.send(b"{}", 500), "HTTP 500"),
         (lambda exchange: exchange.send(b"{}", 404), "HTTP 404"),
+        (lambda exchange: exchange.send(b"{}", 400), "answered with HTTP 400"),
+        (lambda exchange: exchange.send(b"{}", 300), r"redirects elsewhere \(HTTP 300\)"),
         (lambda exchange: exchange.send(b"{}", 204), "HTTP 204"),
         (lambda exchange: exchange.send(b"{}", 401), "refuses access"),
         (lambda exchange: exchange.send(b"{}", 403), "refuses access"),
@@ -181,6 +193,13 @@ def test_call__answer_longer_than_the_limit__refused() -> None:
     with pytest.raises(ResponseTooLarge, match="more than 1,000 bytes"):
         _call(big, max_response_bytes=1_000)
     assert len(_call(big, max_response_bytes=3_000)) == 2_000
+
+
+def test_call__answer_as_long_as_the_limit__read() -> None:
+    body = b'{"id": 1, "result": 5}'
+    assert _call(lambda exchange: exchange.send(body), max_response_bytes=len(body)) == 5
+    with pytest.raises(ResponseTooLarge):
+        _call(lambda exchange: exchange.send(body), max_response_bytes=len(body) - 1)
 
 
 def test_call__endless_answer__refused_at_the_limit() -> None:
@@ -382,6 +401,9 @@ def test_batch__single_answer_too_large__refused() -> None:
         (lambda answers: [answers[0], {"result": 1}], "one to one"),
         (lambda answers: [answers[0], 5], "not a list of JSON-RPC answers"),
         (lambda answers: answers[0], "not a list of JSON-RPC answers"),
+        (lambda _answers: 5, "not a list of JSON-RPC answers"),
+        (lambda _answers: {}, "not a list of JSON-RPC answers"),
+        (lambda _answers: None, "not a list of JSON-RPC answers"),
         (lambda _answers: "text", "not a list of JSON-RPC answers"),
         (lambda answers: [answers[0], {"id": answers[1]["id"]}], "neither a result nor an error"),
     ],
@@ -457,6 +479,12 @@ def test_call__url_with_secrets__sent_to_the_node_and_never_shown() -> None:
             Rpc(url, timeout=PATIENT).call("eth_chainId")
     assert server.headers[0]["Authorization"] == "Basic dXNAZXI6c2VjOnJldA=="
     assert "sec" not in str(refused.value)
+
+
+def test_call__url_with_a_name_and_no_password__sent_so() -> None:
+    with serve(honest(_echo)) as server:
+        Rpc(server.url.replace("http://", "http://user@"), timeout=PATIENT).call("eth_chainId")
+    assert server.headers[0]["Authorization"] == "Basic dXNlcjo="
 
 
 def test_call__password_in_netrc__not_sent(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -75,8 +75,13 @@ def deploy_static(deployer: Any, project: Any, chain: Any, accounts: Any) -> Dep
 
 
 @pytest.fixture(scope="module")
-def scene(
-    scripted_workflow: Any, chain: Any, accounts: Any, requester: Any, agent: Any, stranger: Any
-) -> Scene:
+def shared_flow(deployer: Any, project: Any, chain: Any, accounts: Any, table: list[StageConfig]) -> ScriptedDriver:
+    """A workflow with the stages of `table` for what a whole module shares, apart from that of `flow`."""
+    workflow = deployer.deploy(project.ScriptedWorkflow, [config.as_tuple() for config in table])
+    return ScriptedDriver(workflow, chain, accounts)
+
+
+@pytest.fixture(scope="module")
+def scene(shared_flow: ScriptedDriver, requester: Any, agent: Any, stranger: Any) -> Scene:
     """The three runs that the rows of ``REFUSALS`` are about."""
-    return set_scene(ScriptedDriver(scripted_workflow, chain, accounts), requester, agent, stranger)
+    return set_scene(shared_flow, requester, agent, stranger)

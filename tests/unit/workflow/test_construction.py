@@ -21,7 +21,7 @@ Attempt = Callable[..., bytes | None]
 INTERFACES = {
     "IERC165": "01ffc9a7",
     "IAgentWorkflow": "9a50db17",
-    "IWorkflowViews": "1ef7b060",
+    "IWorkflowViews": "5185e46b",
     "IStaticWorkflow": "f518a990",
 }
 
@@ -50,6 +50,8 @@ def _error(name: str, *arguments: int | Any) -> bytes:
         "UnreachableStage": "uint8",
         "StageCycle": "uint8,uint8",
         "InvalidTaskCount": "uint8,uint256,uint256",
+        "TooManyRetries": "uint8,uint256",
+        "UnprovableUpstream": "uint8",
     }[name]
     words = (item if isinstance(item, int) else int(getattr(item, "address", item), 16) for item in arguments)
     return keccak256(f"{name}({types})".encode())[:4] + b"".join(word.to_bytes(32, "big") for word in words)
@@ -287,6 +289,42 @@ def test_static_constructor__no_task_or_more_than_64__reverts(
 
     with reverts_with(errors.InvalidTaskCount, stage=stage, count=tasks, max=64):
         deploy_static(table)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "retries"),
+    [(1, 255), (2, 127), (3, 84), (64, 3), (2, 128), (3, 85), (64, 4), (64, 255)],
+)
+@pytest.mark.parametrize("stage", [0, 1])
+def test_static_constructor__tasks_and_retries__may_not_be_more_than_can_wait_for_one_proof(
+    stage: int, tasks: int, retries: int, deploy_static: DeployStatic, errors: Any, sync: StageConfig
+) -> None:
+    table = [StaticStage(sync, next=1), StaticStage(sync)]
+    table[stage] = replace(table[stage], tasks=tasks, config=replace(sync, max_retries=retries))
+
+    if tasks * (retries + 1) <= 256:
+        assert deploy_static(table).workflow.stageAt(stage)[3] == tasks
+    else:
+        with reverts_with(errors.TooManyRetries, stage=stage, max=256):
+            deploy_static(table)
+
+
+@pytest.mark.requirement("EXE-158")
+@pytest.mark.parametrize("mode", Mode)
+def test_static_constructor__upstream_must_be_proven_but_cannot__reverts(
+    mode: Mode, deploy_static: DeployStatic, errors: Any, sync: StageConfig
+) -> None:
+    unprovable = StageConfig(Mode.ASYNC, Option.NONE)
+    strict = replace(sync, mode=mode, proof_window=0, require_upstream_proven=True)
+
+    with reverts_with(errors.UnprovableUpstream, stage=2):
+        deploy_static(
+            [StaticStage(sync, next=1), StaticStage(unprovable, next=2), StaticStage(strict, next=3), StaticStage(sync)]
+        )
+    # Where the stage before takes proofs, and in the first stage, it can be.
+    deploy_static(
+        [StaticStage(strict, next=1), StaticStage(strict, next=2), StaticStage(unprovable, next=3), StaticStage(sync)]
+    )
 
 
 def test_static_constructor__bad_stage_settings__are_refused_as_in_any_workflow(

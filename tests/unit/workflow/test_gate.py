@@ -500,17 +500,59 @@ def test_gate__final_task__takes_the_next_number_after_retries_and_parallel_task
 
 
 @pytest.mark.requirement("EXE-135")
-@pytest.mark.parametrize("stage", [Stage.OPEN])
-@pytest.mark.parametrize("target", [Stage.OPEN, Stage.NEXT, Stage.UNPROVABLE], ids=lambda target: target.name)
+@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.NEXT, Stage.UNPROVABLE], ids=lambda stage: stage.name)
 def test_gate__async_stage_passes_to_the_end__reverts(
-    target: Stage, stage: Stage, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any
+    stage: Stage, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, prover: Any
 ) -> None:
-    reached = flow.reach(target, requester, agent)
+    reached = flow.reach(stage, requester, agent)
+    flow.prove(reached.first_reply, prover)
     reply = flow.build_reply(reached.task_hash, agent)
-    flow.script(passes(FINAL_STAGE))
+    # Over a reply that is proven, so that the stage is all that is wrong.
+    flow.script(passes(FINAL_STAGE, [reached.first_reply]))
 
-    with nothing_changes(flow), reverts_with(errors.FinalGateNotSync, stage=target):
+    with nothing_changes(flow), reverts_with(errors.FinalGateNotSync, stage=stage):
         flow.submit(reply)
+
+
+@pytest.mark.requirement("EXE-003", "EXE-135", "EXE-140")
+@BothModes
+def test_gate__pass_to_the_end_over_an_unproven_reply__reverts(
+    stage: Stage, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, other_agent: Any, prover: Any
+) -> None:
+    flow.plan_begin(stage, INPUT)
+    run = flow.start_run(requester)
+    unproven = flow.reply_to(run.task_hash, other_agent)
+    reply = flow.build_reply(run.task_hash, agent)
+    if stage is Stage.OPEN:
+        # The judged reply itself is not proven here.
+        flow.script(passes(FINAL_STAGE))
+        with nothing_changes(flow), reverts_with(errors.UnprovenTrigger, replyHash=reply.reply_hash()):
+            flow.submit(reply)
+        return
+    answer = flow.submit(reply)
+    flow.script(passes(FINAL_STAGE, [answer.reply_hash, unproven.reply_hash]))
+
+    with nothing_changes(flow), reverts_with(errors.UnprovenTrigger, replyHash=unproven.reply_hash):
+        flow.prove(answer.reply_hash, prover)
+    # Proven together, both may complete it. The gate is asked about each, in order.
+    flow.prove([unproven.reply_hash, answer.reply_hash], prover)
+    assert flow.result(run.id).status is RunStatus.SUCCESS
+
+
+@pytest.mark.requirement("EXE-011", "EXE-129")
+@pytest.mark.parametrize("expires_at", [0, 2**40 - 1, 2**40, 2**256 - 1])
+def test_gate__retry_in_a_stage_without_window__keeps_the_expiry(
+    expires_at: int, flow: ScriptedDriver, requester: Any, agent: Any, deployer: Any
+) -> None:
+    flow.workflow.allowNoExpiry(True, sender=deployer)
+    flow.plan_begin(Stage.UNPROVABLE, INPUT)
+    run = flow.start_run(requester, expires_at=expires_at)
+    flow.script(retry(), retry())
+
+    for _ in range(2):
+        (task,) = flow.state(run.id).open_tasks
+        retried = flow.reply_to(task.task_hash, agent).task_hash
+        assert flow.task(retried).expires_at == expires_at
 
 
 # ── Decisions that are refused ───────────────────────────────────────────────

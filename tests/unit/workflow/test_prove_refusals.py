@@ -60,10 +60,8 @@ class ProofScene:
 
 
 @pytest.fixture(scope="module")
-def proof_scene(
-    scripted_workflow: Any, chain: Any, accounts: Any, requester: Any, agent: Any
-) -> ProofScene:
-    flow = ScriptedDriver(scripted_workflow, chain, accounts)
+def proof_scene(shared_flow: ScriptedDriver, requester: Any, agent: Any) -> ProofScene:
+    flow = shared_flow
     runs: list[tuple[bytes, list[bytes]]] = []
     for last in (abort(), None):
         reached = flow.reach(Stage.UNPROVABLE, requester, agent)
@@ -76,7 +74,10 @@ def proof_scene(
 
 @dataclass(frozen=True)
 class Refusal:
-    """One row: the rule by name, the list that breaks it and all later ones, and the arguments of its error."""
+    """One row: the rule by name, the list that breaks it and all later ones, and the arguments of its error.
+
+    "Named once, one run, one stage" is checked entry by entry: the second entry breaks them.
+    """
 
     error: str
     replies: Callable[[ProofScene], list[bytes]]
@@ -93,7 +94,7 @@ REFUSALS = [
     ),
     Refusal(
         "DuplicateReplyHash",
-        lambda scene: [scene.ended[1][1], scene.pending[1][0], scene.ended[1][1]],
+        lambda scene: [scene.ended[1][1], scene.ended[1][1], scene.pending[1][0]],
         lambda scene: {"replyHash": scene.ended[1][1]},
     ),
     Refusal(
@@ -106,18 +107,18 @@ REFUSALS = [
         },
     ),
     Refusal(
-        "RunNotPending",
-        lambda scene: [scene.ended[1][1], scene.ended[1][0]],
-        lambda scene: {"workflowRunId": scene.ended[0], "status": RunStatus.FAILED},
-    ),
-    Refusal(
         "MixedStages",
-        lambda scene: [scene.pending[1][1], scene.pending[1][0]],
+        lambda scene: [scene.ended[1][1], scene.ended[1][0]],
         lambda scene: {
-            "replyHash": scene.pending[1][0],
+            "replyHash": scene.ended[1][0],
             "stage": Stage.OPEN,
             "expectedStage": Stage.UNPROVABLE,
         },
+    ),
+    Refusal(
+        "RunNotPending",
+        lambda scene: [scene.ended[1][1], scene.ended[1][2]],
+        lambda scene: {"workflowRunId": scene.ended[0], "status": RunStatus.FAILED},
     ),
     Refusal(
         "StageWithoutVerifier",

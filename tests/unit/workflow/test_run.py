@@ -233,12 +233,12 @@ def test_run__several_initial_tasks__are_numbered_and_distinct(
 @pytest.mark.parametrize(
     ("order", "holder"),
     [
-        pytest.param(["run's", "run's", "other"], 0, id="first"),
-        pytest.param(["other", "run's", "run's"], 1, id="second"),
-        pytest.param(["other", "other", "other"], None, id="nowhere"),
+        pytest.param(["run's", "run's", "other"], 0, id="all over it"),
+        pytest.param(["other", "run's", "run's"], None, id="only later ones over it"),
+        pytest.param(["other", "other", "other"], None, id="none over it"),
     ],
 )
-def test_run__several_initial_tasks__plaintext_goes_with_the_first_over_it(
+def test_run__several_initial_tasks__plaintext_goes_with_the_first_if_that_is_over_it(
     order: list[str], holder: int | None, flow: ScriptedDriver, requester: Any
 ) -> None:
     hashes = {"run's": keccak256(b"the input"), "other": SECRET}

@@ -101,10 +101,12 @@ class WorkflowMachine(RuleBasedStateMachine):
         self._steps = 0
 
     def teardown(self) -> None:
-        for pair in self._pairs:
-            self._compare(pair)
-            self.world.ended.update(run.status for run in pair.model.runs.values())
-        self.world.chain.restore(self._snapshot)
+        try:
+            for pair in self._pairs:
+                self._compare(pair)
+                self.world.ended.update(run.status for run in pair.model.runs.values())
+        finally:
+            self.world.chain.restore(self._snapshot)
 
     # ── Actions ──────────────────────────────────────────────────────────────
 

@@ -47,10 +47,8 @@ class TimeoutScene:
 
 
 @pytest.fixture(scope="module")
-def timeout_scene(
-    scripted_workflow: Any, chain: Any, accounts: Any, requester: Any, agent: Any
-) -> TimeoutScene:
-    flow = ScriptedDriver(scripted_workflow, chain, accounts)
+def timeout_scene(shared_flow: ScriptedDriver, requester: Any, agent: Any) -> TimeoutScene:
+    flow = shared_flow
     runs = [flow.reach(Stage.UNPROVABLE, requester, agent) for _ in range(2)]
     flow.script(retry(), abort(), retry())
     flow.reply_to(flow.reply_to(runs[0].task_hash, agent).task_hash, agent)
@@ -369,7 +367,7 @@ def test_reply_timeout__answered_task__waits_for_its_proof_and_no_longer(
     flow.time_out(reached.task_hash, stranger, at=deadline + 1)
 
     assert flow.timeout_inputs == [
-        TimeoutInput(reached.run_id, Stage.SYNC, reached.task_hash, 0, 0, 0, 1, True)
+        TimeoutInput(reached.run_id, Stage.SYNC, reached.task_hash, 0, 0, 1, True)
     ]
 
 
@@ -446,14 +444,15 @@ def test_reply_timeout__stage_without_proof_window__an_answer_changes_nothing(
     assert flow.timeout_inputs[0].answered is False
 
 
-@pytest.mark.parametrize("expires_at", [2**40 - 1, 2**40, MOST - DAY, MOST - DAY + 1, MOST - 1, MOST])
+@pytest.mark.parametrize("expires_at", [2**40 - 1, 2**40, MOST - DAY, MOST])
 def test_reply_timeout__far_expiry_and_proof_window__never_wraps_around(
     expires_at: int, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, stranger: Any
 ) -> None:
     flow.plan_begin(Stage.SYNC, INPUT)
     run = flow.start_run(requester, expires_at=expires_at)
     flow.reply_to(run.task_hash, agent)
-    deadline = min(expires_at + DAY, MOST)
+    # Beyond the year 36,800 the proof window makes no difference.
+    deadline = expires_at + DAY if expires_at < 2**40 else expires_at
 
     (task,) = flow.state(run.id).open_tasks
     assert (task.expires_at, task.deadline) == (expires_at, deadline)
@@ -481,24 +480,44 @@ def test_timeout_policy__is_asked_about_the_task(
     flow.time_out(retried.task_hash, stranger)
 
     assert flow.timeout_inputs == [
-        TimeoutInput(run.id, Stage.SYNC, run.task_hashes[2], 2, 0, 0, 1, False),
-        TimeoutInput(run.id, Stage.SYNC, retried.task_hash, 2, 0, 1, 1, False),
+        TimeoutInput(run.id, Stage.SYNC, run.task_hashes[2], 2, 0, 1, False),
+        TimeoutInput(run.id, Stage.SYNC, retried.task_hash, 2, 1, 1, False),
     ]
 
 
-def test_timeout_policy__knows_the_tally_of_the_stage(
+def test_timeout_policy__tally_of_its_decisions__is_kept_for_the_gate(
     flow: ScriptedDriver, requester: Any, agent: Any, stranger: Any
 ) -> None:
     run = flow.start_run(requester)
     flow.script(silent(tally=3))
     flow.reply_to(run.task_hash, agent)
-    flow.script_timeouts(silent(tally=4), retry(tally=5), silent())
+    flow.script_timeouts(silent(tally=4), retry(tally=5))
+    flow.time_out(run.task_hash, stranger)
+    flow.time_out(run.task_hash, stranger, at=flow.now + 1)
+    (task,) = flow.state(run.id).open_tasks
 
-    for _ in range(3):
+    flow.reply_to(task.task_hash, agent)
+
+    assert [question.tally for question in flow.gate_inputs] == [0, 12]
+
+
+@pytest.mark.requirement("EXE-004", "EXE-149", "EXE-150")
+@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.NEXT], ids=["one retry", "no retry"])
+def test_timeout_policy__retries_for_ever__the_run_fails_after_the_stages_retries(
+    stage: Stage, flow: ScriptedDriver, requester: Any, stranger: Any, table: list[StageConfig]
+) -> None:
+    flow.plan_begin(stage, INPUT)
+    run = flow.start_run(requester)
+    flow.script_timeouts(*[retry()] * 2)
+    for _ in range(table[stage].max_retries):
         (task,) = flow.state(run.id).open_tasks
-        flow.time_out(task.task_hash, stranger, at=task.deadline + 1 if task.deadline > flow.now else None)
+        flow.time_out(task.task_hash, stranger)
+    (task,) = flow.state(run.id).open_tasks
 
-    assert [question.tally for question in flow.timeout_inputs] == [3, 7, 12]
+    receipt = flow.time_out(task.task_hash, stranger)
+
+    assert flow.event_names(receipt) == ["WorkflowCompleted"]
+    assert flow.result(run.id) == RunResult(RunStatus.FAILED, bytes(32), 0)
 
 
 @pytest.mark.requirement("EXE-012", "EXE-128", "EXE-188")

@@ -290,43 +290,23 @@ def test_is_chain_proven__task_reached_by_several_ways__needs_every_one_of_them(
     assert flow.workflow.isChainProven(top)
 
 
-@pytest.mark.parametrize("initial", [63, 64])
-def test_is_chain_proven__chain_of_256_tasks__is_the_longest(
-    initial: int,
-    flow: ScriptedDriver,
-    errors: Any,
-    requester: Any,
-    agent: Any,
-    contract_agent: Any,
-    prover: Any,
+def test_is_chain_proven__after_1024_tasks__reverts(
+    flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, prover: Any
 ) -> None:
-    # Three stages of 64 tasks after the initial ones, eight tasks answered by each reply, and one task over all replies.
-    flow.plan_begin(Stage.OPEN, *[INPUT] * initial)
-    tasks = flow.start_run(requester).task_hashes
-    replies: list[bytes] = []
-    deciding: list[bytes] = []
-    for _ in range(3):
-        moment = flow.advance_time(1)
-        answers = [
-            flow.build_reply(tasks[first : first + 8], contract_agent, timestamp=moment)
-            for first in range(0, len(tasks), 8)
-        ]
-        flow.script(*[silent()] * 7, passes(Stage.OPEN, input_hashes=[INPUT] * 64))
-        assert all(success for success, _ in flow.reply_through(contract_agent, *answers))
-        replies += [answer.reply_hash() for answer in answers[:-1]]
-        deciding.append(answers[-1].reply_hash())
-        tasks = tuple(task.task_hash for task in flow.state(answers[0].workflow_run_id).open_tasks)
-    for first in range(0, 56, 8):
-        replies.append(flow.reply_to(tasks[first : first + 8], agent).reply_hash)
-    last = flow.build_reply(tasks[56:], agent)
-    flow.script(passes(Stage.NEXT, [*deciding, *replies, last.reply_hash()]))
-    top = flow.submit(last).task_hash
+    # Sixteen rounds of 64 tasks, each over one reply to the last task of the round before.
+    flow.plan_begin(Stage.OPEN, *[INPUT] * 64)
+    task_hash = flow.start_run(requester).task_hashes[-1]
+    flow.script(*[passes(Stage.OPEN, input_hashes=[INPUT] * 64)] * 15, passes(Stage.OPEN))
+    replies = []
+    for _ in range(15):
+        answer = flow.reply_to(task_hash, agent)
+        replies.append(answer.reply_hash)
+        task_hash = answer.task_hashes[-1]
+    assert flow.task(task_hash).task_seq == 1023
+    assert not flow.workflow.isChainProven(task_hash)
 
-    # The walk ends at the first reply that is not proven.
-    assert not flow.workflow.isChainProven(top)
-    flow.prove([*deciding, *replies, last.reply_hash()], prover)
-    if initial == 63:
-        assert flow.workflow.isChainProven(top)
-    else:
-        with reverts_with(errors.ChainTooLong, max=256):
-            flow.workflow.isChainProven(top)
+    flow.prove(replies, prover)
+    assert flow.workflow.isChainProven(task_hash)
+    last = flow.reply_to(task_hash, agent).task_hash
+    with reverts_with(errors.ChainTooLong, max=1024):
+        flow.workflow.isChainProven(last)
