@@ -55,13 +55,15 @@ contract RevertingMock is IRevertingMockErrors {
 
     function revertEmpty() external {
         calls++;
-        // solhint-disable-next-line reason-string
-        revert();
+        // An empty revert is what this mock is for.
+        revert(); // solhint-disable-line reason-string,gas-custom-errors
     }
 
     /// @notice Revert with exactly these bytes.
     function revertRaw(bytes memory data) external {
         calls++;
+        // Only assembly can revert with arbitrary bytes.
+        // solhint-disable-next-line no-inline-assembly
         assembly ("memory-safe") {
             revert(add(data, 0x20), mload(data))
         }

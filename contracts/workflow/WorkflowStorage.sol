@@ -82,7 +82,8 @@ struct Operation {
 /// @notice Where runs, tasks and replies are kept. Packed for gas; every struct read back is byte-exact, so that
 ///         `taskHash` and `replyHash` recompute from it.
 /// @dev    No rule of the state machine lives here: `AgentWorkflow` decides, this library remembers. It works on a `State`
-///         that `AgentWorkflow` keeps private, so that no child can write a record. New slots written by each action, none of which depends on earlier runs or replies:
+///         that `AgentWorkflow` keeps private, so that no child can write a record. New slots written by each action, none of
+///         which depends on earlier runs or replies:
 ///
 ///         run      run word, run id, task head, input hash, task hash                              = 5
 ///         reply    operation id, reply head, output hash, operation word                           = 4

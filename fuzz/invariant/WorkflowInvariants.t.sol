@@ -267,8 +267,9 @@ contract WorkflowInvariants is Test {
         for (uint256 i = 0; i < tasks.length; ++i) {
             lanes[tasks[i].stage] |= 1 << tasks[i].lane;
             if (i == 0 || tasks[i].stage == tasks[i - 1].stage) continue;
-            (,,,, uint8[] memory next) = table.stageAt(tasks[i - 1].stage);
+            (,,, uint256 answers, uint8[] memory next) = table.stageAt(tasks[i - 1].stage);
             assertEq(next[0], tasks[i].stage, "W05: a static run left its path");
+            assertEq(_lanesAnswered(run, tasks, tasks[i].hash), (1 << answers) - 1, "W05: a task was not answered");
         }
         for (uint8 stage = 0; stage < stages; ++stage) {
             (,,, uint256 width,) = table.stageAt(stage);
@@ -277,6 +278,22 @@ contract WorkflowInvariants is Test {
             }
         }
         if (ghost.status == RunStatus.Success) assertEq(ghost.stage + 1, stages, "W05: a stage was left out");
+    }
+
+    /// @dev A bit for each task of the stage before that a previous reply of this task answers.
+    function _lanesAnswered(uint256 run, GhostTask[] memory tasks, bytes32 taskHash)
+        private
+        view
+        returns (uint256 lanes)
+    {
+        (AgentTask memory task,) = _workflow(run).getAgentTask(taskHash);
+        for (uint256 i = 0; i < task.prevReplyHashes.length; ++i) {
+            (AgentReply memory reply,,,) = _workflow(run).getAgentReply(task.prevReplyHashes[i]);
+            (AgentTask memory answered,) = _workflow(run).getAgentTask(reply.prevTaskHashes[0]);
+            assertEq(reply.prevTaskHashes.length, 1, "W05: one answer stands in for another");
+            assertEq(answered.stage + 1, task.stage, "W05: a stage passed with an answer to another");
+            lanes |= 1 << tasks[answered.taskSeq].lane;
+        }
     }
 
     function _checkW06(uint256 run) private view {
@@ -425,6 +442,11 @@ contract WorkflowInvariants is Test {
         (AgentTask memory last, bool proven) = _workflow(run).getAgentTask(ghost.finalTaskHash);
         assertTrue(proven, "W14: a run was completed on an unproven reply");
         assertGt(last.prevReplyHashes.length, 0, "W14: a run was completed on no reply");
+        for (uint256 i = 0; i < last.prevReplyHashes.length; ++i) {
+            (AgentReply memory reply,,,) = _workflow(run).getAgentReply(last.prevReplyHashes[i]);
+            (AgentTask memory answered,) = _workflow(run).getAgentTask(reply.prevTaskHashes[0]);
+            assertEq(answered.stage, ghost.stage, "W14: a run was completed on a reply to an earlier stage");
+        }
     }
 
     function _checkW15(uint256 run) private view {

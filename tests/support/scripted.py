@@ -1,9 +1,9 @@
 """``ScriptedDriver``: drives a ``ScriptedWorkflow``, whose hooks answer what the test says and keep what they were asked.
 
-    flow.script(retry(), passes(Stage.SYNC))
-    first = flow.reply_to(run.task_hash, agent)          # the gate answers "retry"
-    second = flow.reply_to(first.task_hash, agent)       # and then "pass"
-    assert flow.gate_inputs[1].task_hash == first.task_hash
+flow.script(retry(), passes(Stage.SYNC))
+first = flow.reply_to(run.task_hash, agent)          # the gate answers "retry"
+second = flow.reply_to(first.task_hash, agent)       # and then "pass"
+assert flow.gate_inputs[1].task_hash == first.task_hash
 """
 
 from __future__ import annotations
@@ -98,7 +98,9 @@ def stage_table(agent_verifier: Any, proof_verifier: Any, hostile_verifier: Any)
             Mode.SYNC, option_a, agent_verifier, window=6 * DAY, require_upstream_proven=True
         ),
         Stage.HOSTILE: StageConfig(Mode.SYNC, option_a, hostile_verifier, window=8 * DAY),
-        Stage.HOSTILE_B: StageConfig(Mode.SYNC, option_b, hostile_verifier, window=9 * DAY, metadata=METADATA),
+        Stage.HOSTILE_B: StageConfig(
+            Mode.SYNC, option_b, hostile_verifier, window=9 * DAY, metadata=METADATA
+        ),
     }
     return [table[stage] for stage in Stage]
 

@@ -75,7 +75,9 @@ def deploy_static(deployer: Any, project: Any, chain: Any, accounts: Any) -> Dep
 
 
 @pytest.fixture(scope="module")
-def shared_flow(deployer: Any, project: Any, chain: Any, accounts: Any, table: list[StageConfig]) -> ScriptedDriver:
+def shared_flow(
+    deployer: Any, project: Any, chain: Any, accounts: Any, table: list[StageConfig]
+) -> ScriptedDriver:
     """A workflow with the stages of `table` for what a whole module shares, apart from that of `flow`."""
     workflow = deployer.deploy(project.ScriptedWorkflow, [config.as_tuple() for config in table])
     return ScriptedDriver(workflow, chain, accounts)

@@ -319,11 +319,21 @@ def test_static_constructor__upstream_must_be_proven_but_cannot__reverts(
 
     with reverts_with(errors.UnprovableUpstream, stage=2):
         deploy_static(
-            [StaticStage(sync, next=1), StaticStage(unprovable, next=2), StaticStage(strict, next=3), StaticStage(sync)]
+            [
+                StaticStage(sync, next=1),
+                StaticStage(unprovable, next=2),
+                StaticStage(strict, next=3),
+                StaticStage(sync),
+            ]
         )
     # Where the stage before takes proofs, and in the first stage, it can be.
     deploy_static(
-        [StaticStage(strict, next=1), StaticStage(strict, next=2), StaticStage(unprovable, next=3), StaticStage(sync)]
+        [
+            StaticStage(strict, next=1),
+            StaticStage(strict, next=2),
+            StaticStage(unprovable, next=3),
+            StaticStage(sync),
+        ]
     )
 
 
@@ -342,7 +352,9 @@ def test_static_constructor__every_graph_of_three_stages__is_refused_for_its_fla
         for modes in ([sync] * 3, [later, sync, sync]):
             stages = [StaticStage(config, next=edge) for config, edge in zip(modes, edges, strict=True)]
             expected = _first_flaw(stages)
-            assert attempt(project.ScriptedStaticWorkflow, [stage.as_tuple() for stage in stages]) == expected, stages
+            assert (
+                attempt(project.ScriptedStaticWorkflow, [stage.as_tuple() for stage in stages]) == expected
+            ), stages
             if expected is None:
                 accepted.append(edges)
     # The two orders of the stages after stage 0, each with both modes of stage 0.
@@ -422,7 +434,9 @@ def test_supports_interface__of_either_topology__says_what_it_implements(
     workflow = flow.workflow if kind == "dynamic" else deploy_static([StaticStage(sync)]).workflow
 
     supported = {
-        name for name, interface_id in INTERFACES.items() if workflow.supportsInterface(bytes.fromhex(interface_id))
+        name
+        for name, interface_id in INTERFACES.items()
+        if workflow.supportsInterface(bytes.fromhex(interface_id))
     }
     assert supported == set(INTERFACES) - ({"IStaticWorkflow"} if kind == "dynamic" else set())
     # Not an interface, by ERC-165; and the id of the interface before operations had ids.

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 from ape.exceptions import OutOfGasError
 
-from provenflow.abi import AgentReplyAnchored, AgentTask, NewAgentTask, RunResult, RunStatus, WorkflowCompleted
+from provenflow.abi import (
+    AgentReplyAnchored,
+    AgentTask,
+    NewAgentTask,
+    RunResult,
+    RunStatus,
+    WorkflowCompleted,
+)
 from provenflow.hashing import keccak256
 from tests.support.observation import nothing_changes
 from tests.support.reverts import reverts_with
@@ -21,6 +28,7 @@ from tests.support.scripted import (
     ScriptedDriver,
     Stage,
     StageConfig,
+    Verdict,
     abort,
     passes,
     retry,
@@ -57,7 +65,10 @@ def judge(stage: Stage, flow: ScriptedDriver, agent: Any, prover: Any) -> Judge:
     the transaction in which the gate was asked: the reply's, or in a sync stage the proof's."""
 
     def judge(
-        task_hashes: bytes | Sequence[bytes], *decisions: Decision, replier: Any = None, output: bytes = b"the output"
+        task_hashes: bytes | Sequence[bytes],
+        *decisions: Decision,
+        replier: Any = None,
+        output: bytes = b"the output",
     ) -> tuple[Submission, Any]:
         flow.script(*decisions)
         answer = flow.reply_to(task_hashes, replier or agent, output)
@@ -248,7 +259,9 @@ def test_gate__pass_to_parallel_tasks__closes_every_old_one_and_numbers_the_new_
     [
         pytest.param([OTHER], id="another"),
         pytest.param([bytes(32)], id="zero"),
-        pytest.param([OTHER, keccak256(b"the output"), OTHER, bytes(32)], id="several, one of them the output's"),
+        pytest.param(
+            [OTHER, keccak256(b"the output"), OTHER, bytes(32)], id="several, one of them the output's"
+        ),
     ],
 )
 def test_gate__pass_with_input_hashes__dispatches_one_task_for_each(
@@ -277,9 +290,7 @@ def test_gate__pass_with_several_triggers__joins_their_outputs_in_order(
     ((_, _, task_hash),) = flow.dispatched(receipt)
     task = flow.task(task_hash)
     assert task.prev_reply_hashes == tuple(triggers)
-    assert task.input_hash == keccak256(
-        b"".join(keccak256(f"output {number}".encode()) for number in order)
-    )
+    assert task.input_hash == keccak256(b"".join(keccak256(f"output {number}".encode()) for number in order))
 
 
 @BothModes
@@ -311,7 +322,13 @@ def test_gate__child_derives_inputs_otherwise__its_hash_is_taken(
 @pytest.mark.requirement("EXE-007", "EXE-012", "EXE-096", "EXE-129")
 @BothModes
 def test_gate__retry__replaces_the_task_by_one_over_the_same_input(
-    stage: Stage, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, judge: Judge, table: list[StageConfig]
+    stage: Stage,
+    flow: ScriptedDriver,
+    errors: Any,
+    requester: Any,
+    agent: Any,
+    judge: Judge,
+    table: list[StageConfig],
 ) -> None:
     flow.plan_begin(stage, INPUT)
     run = flow.start_run(requester, b"the input", expires_at=flow.now + 10**9)
@@ -342,7 +359,9 @@ def test_gate__retry__replaces_the_task_by_one_over_the_same_input(
 def test_gate__retry_of_a_later_task__keeps_its_input_whatever_it_came_from(
     kind: str, stage: Stage, flow: ScriptedDriver, run: StartedRun, judge: Judge
 ) -> None:
-    first, second = (judge(run.task_hash, silent(), output=output)[0].reply_hash for output in (b"one", b"two"))
+    first, second = (
+        judge(run.task_hash, silent(), output=output)[0].reply_hash for output in (b"one", b"two")
+    )
     first_pass = {
         "derived": passes(stage, [first]),
         "named": passes(stage, input_hashes=[OTHER]),
@@ -437,7 +456,9 @@ def test_gate__abort__ends_the_run_as_failed(
 # ── Completion ───────────────────────────────────────────────────────────────
 
 
-@pytest.mark.requirement("EXE-003", "EXE-136", "EXE-137", "EXE-138", "EXE-139", "EXE-140", "EXE-141", "EXE-142")
+@pytest.mark.requirement(
+    "EXE-003", "EXE-136", "EXE-137", "EXE-138", "EXE-139", "EXE-140", "EXE-141", "EXE-142"
+)
 @pytest.mark.parametrize("stage", [Stage.SYNC])
 @pytest.mark.parametrize("order", [[0], [1, 0], [2, 0, 1]], ids=str)
 def test_gate__pass_to_the_end__stores_the_final_task(
@@ -580,7 +601,9 @@ def refused(
 
 
 @BothModes
-@pytest.mark.parametrize("decide", [lambda triggers: passes(Stage.NEXT, triggers), retry], ids=["pass", "retry"])
+@pytest.mark.parametrize(
+    "decide", [lambda triggers: passes(Stage.NEXT, triggers), retry], ids=["pass", "retry"]
+)
 def test_gate__more_than_64_triggers__reverts(
     decide: Callable[[list[bytes]], Decision], run: StartedRun, refused: Callable[..., None]
 ) -> None:
@@ -589,7 +612,9 @@ def test_gate__more_than_64_triggers__reverts(
 
 @pytest.mark.requirement("EXE-012", "EXE-153")
 @BothModes
-@pytest.mark.parametrize("decide", [lambda triggers: passes(Stage.NEXT, triggers), retry], ids=["pass", "retry"])
+@pytest.mark.parametrize(
+    "decide", [lambda triggers: passes(Stage.NEXT, triggers), retry], ids=["pass", "retry"]
+)
 @pytest.mark.parametrize("what", ["nothing", "zero", "a task", "a reply of another run"])
 def test_gate__trigger_that_is_no_reply_of_the_run__reverts(
     what: str,
@@ -603,23 +628,26 @@ def test_gate__trigger_that_is_no_reply_of_the_run__reverts(
 ) -> None:
     own, _ = judge(run.task_hash, silent())
     foreign = flow.reply_to(flow.start_run(requester).task_hash, agent).reply_hash
-    trigger = {"nothing": OTHER, "zero": bytes(32), "a task": run.task_hash, "a reply of another run": foreign}[what]
+    trigger = {
+        "nothing": OTHER,
+        "zero": bytes(32),
+        "a task": run.task_hash,
+        "a reply of another run": foreign,
+    }[what]
 
-    refused(
-        decide([own.reply_hash, trigger]), "ForeignTrigger", replyHash=trigger, workflowRunId=run.id
-    )
+    refused(decide([own.reply_hash, trigger]), "ForeignTrigger", replyHash=trigger, workflowRunId=run.id)
 
 
 @pytest.mark.requirement("EXE-140")
 @pytest.mark.parametrize("stage", [Stage.SYNC])
-def test_gate__foreign_trigger_at_the_end__reverts(
-    run: StartedRun, refused: Callable[..., None]
-) -> None:
+def test_gate__foreign_trigger_at_the_end__reverts(run: StartedRun, refused: Callable[..., None]) -> None:
     refused(passes(FINAL_STAGE, [OTHER]), "ForeignTrigger", replyHash=OTHER, workflowRunId=run.id)
 
 
 @BothModes
-@pytest.mark.parametrize("decide", [lambda triggers: passes(Stage.NEXT, triggers), retry], ids=["pass", "retry"])
+@pytest.mark.parametrize(
+    "decide", [lambda triggers: passes(Stage.NEXT, triggers), retry], ids=["pass", "retry"]
+)
 def test_gate__trigger_named_twice__reverts(
     decide: Callable[[list[bytes]], Decision], run: StartedRun, judge: Judge, refused: Callable[..., None]
 ) -> None:
@@ -631,16 +659,16 @@ def test_gate__trigger_named_twice__reverts(
 @pytest.mark.requirement("EXE-064")
 @BothModes
 @pytest.mark.parametrize("target", [len(Stage), FINAL_STAGE - 1])
-def test_gate__pass_to_no_stage__reverts(
-    target: int, run: StartedRun, refused: Callable[..., None]
-) -> None:
+def test_gate__pass_to_no_stage__reverts(target: int, run: StartedRun, refused: Callable[..., None]) -> None:
     refused(passes(target), "UnknownStage", stage=target)
 
 
 @BothModes
 @pytest.mark.parametrize("how", ["count", "hashes"])
 def test_gate__more_than_64_tasks__reverts(how: str, run: StartedRun, refused: Callable[..., None]) -> None:
-    decision = passes(Stage.NEXT, tasks=65) if how == "count" else passes(Stage.NEXT, input_hashes=[OTHER] * 65)
+    decision = (
+        passes(Stage.NEXT, tasks=65) if how == "count" else passes(Stage.NEXT, input_hashes=[OTHER] * 65)
+    )
 
     refused(decision, "TooManyTasks", count=65, max=64)
 
@@ -650,9 +678,7 @@ def test_gate__64_triggers_and_64_tasks__are_the_most(
     flow: ScriptedDriver, run: StartedRun, contract_agent: Any, judge: Judge
 ) -> None:
     moment = flow.advance_time(1)
-    replies = [
-        flow.build_reply(run.task_hash, contract_agent, timestamp=moment) for _ in range(MAX_TRIGGERS)
-    ]
+    replies = [flow.build_reply(run.task_hash, contract_agent, timestamp=moment) for _ in range(MAX_TRIGGERS)]
     for half in (replies[:32], replies[32:]):
         assert all(success for success, _ in flow.reply_through(contract_agent, *half))
     triggers = tuple(reply.reply_hash() for reply in replies)
@@ -691,7 +717,7 @@ def test_gate__more_than_256_tasks_wait_for_one_reply__reverts_until_it_is_prove
 
 # ── Gates that fail ──────────────────────────────────────────────────────────
 
-GateFault = {"none": 0, "revert": 1, "burn gas": 2}
+GateFault = {"none": 0, "revert": 1, "burn gas": 2, "tamper": 3}
 
 
 @pytest.mark.requirement("EXE-104", "EXE-191")
@@ -739,3 +765,38 @@ def test_gate__burns_all_gas__the_proof_is_undone_and_can_come_again(
     flow.workflow.failGate(GateFault["none"], sender=deployer)
     flow.prove(answer.reply_hash, prover)
     assert flow.reply(answer.reply_hash).proven
+
+
+@pytest.mark.requirement("EXE-058", "EXE-105", "EXE-128", "EXE-153")
+@BothModes
+@pytest.mark.parametrize(
+    "decision", [silent(tally=1, consume=True), passes(Stage.NEXT), retry()], ids=lambda decision: decision.verdict.name
+)
+def test_gate__writes_over_what_it_was_given__changes_nothing(
+    decision: Decision,
+    stage: Stage,
+    flow: ScriptedDriver,
+    lanes: StartedRun,
+    judge: Judge,
+    deployer: Any,
+) -> None:
+    flow.workflow.failGate(GateFault["tamper"], sender=deployer)
+
+    answer, receipt = judge([lanes.task_hashes[2], lanes.task_hashes[1]], decision)
+
+    assert flow.reply(answer.reply_hash).reply == answer.reply
+    first, second, _ = lanes.task_hashes
+    dispatched = flow.dispatched(receipt)
+    open_tasks = [(task.task_hash, task.lane) for task in flow.state(lanes.id).open_tasks]
+    if decision.verdict is Verdict.SILENT:
+        assert open_tasks == [(first, 0)]
+        return
+    ((run_id, target, task_hash),) = dispatched
+    assert (run_id, flow.task(task_hash).prev_reply_hashes) == (lanes.id, (answer.reply_hash,))
+    if decision.verdict is Verdict.PASS:
+        assert (target, flow.task(task_hash).input_hash) == (Stage.NEXT, answer.reply.output_hash)
+        assert open_tasks == [(task_hash, 0)]
+    else:
+        # The primary task's lane.
+        assert (target, flow.task(task_hash).input_hash) == (stage, INPUT)
+        assert open_tasks == [(first, 0), (second, 1), (task_hash, 2)]

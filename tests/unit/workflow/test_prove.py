@@ -74,9 +74,7 @@ def test_on_agent_prove__option_a__asks_about_the_identity_and_keeps_verifier_an
     digest = verification_digest(
         reached.run_id, _agent_id(agent), input_hash, answer.reply.output_hash, True, HOSTILE_PROFILE
     )
-    assert flow.reply(answer.reply_hash) == StoredReply(
-        answer.reply, hostile_verifier.address, True, digest
-    )
+    assert flow.reply(answer.reply_hash) == StoredReply(answer.reply, hostile_verifier.address, True, digest)
 
 
 @pytest.mark.requirement("EXE-114", "EXE-118", "EXE-121", "EXE-122")
@@ -104,7 +102,13 @@ def test_on_agent_prove__option_b__asks_about_the_metadata_and_keeps_no_digest(
 @pytest.mark.requirement("EXE-068", "EXE-118", "EXE-120")
 @pytest.mark.parametrize("stage", [Stage.SYNC, Stage.SYNC_B])
 def test_on_agent_prove__mock_of_either_option__takes_exactly_its_statement(
-    stage: Stage, flow: ScriptedDriver, requester: Any, agent: Any, prover: Any, agent_verifier: Any, proof_verifier: Any
+    stage: Stage,
+    flow: ScriptedDriver,
+    requester: Any,
+    agent: Any,
+    prover: Any,
+    agent_verifier: Any,
+    proof_verifier: Any,
 ) -> None:
     reached = flow.reach(stage, requester, agent)
     answer = flow.reply_to(reached.task_hash, agent)
@@ -152,9 +156,7 @@ def test_on_agent_prove__reply_to_several_tasks__is_about_the_input_of_the_first
             flow.call_prove(
                 answer.reply_hash, prover, proof=keccak256(inputs[number] + answer.reply.output_hash)
             )
-    flow.prove(
-        answer.reply_hash, prover, proof=keccak256(inputs[order[0]] + answer.reply.output_hash)
-    )
+    flow.prove(answer.reply_hash, prover, proof=keccak256(inputs[order[0]] + answer.reply.output_hash))
 
     assert flow.reply(answer.reply_hash).proven
 
@@ -600,7 +602,13 @@ def test_on_agent_prove__upstream_need_not_be_proven__the_gate_is_asked_anyway(
     ],
 )
 def test_on_agent_prove__events__follow_the_verifiers(
-    decision: Decision, own: list[str], flow: ScriptedDriver, requester: Any, agent: Any, prover: Any, agent_verifier: Any
+    decision: Decision,
+    own: list[str],
+    flow: ScriptedDriver,
+    requester: Any,
+    agent: Any,
+    prover: Any,
+    agent_verifier: Any,
 ) -> None:
     reached = flow.reach(Stage.SYNC, requester, agent)
     answer = flow.reply_to(reached.task_hash, agent)

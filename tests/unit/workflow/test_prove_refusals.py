@@ -29,7 +29,9 @@ UNKNOWN = keccak256(b"no reply has this hash")
 BAD_PROOF = bytes(32)
 GUARD = keccak256(b"ReentrancyGuardReentrantCall()")[:4]
 
-HostileStages = pytest.mark.parametrize("stage", [Stage.HOSTILE, Stage.HOSTILE_B], ids=["option A", "option B"])
+HostileStages = pytest.mark.parametrize(
+    "stage", [Stage.HOSTILE, Stage.HOSTILE_B], ids=["option A", "option B"]
+)
 
 
 class Mode(IntEnum):
@@ -148,7 +150,9 @@ def test_on_agent_prove__breaks_one_rule_and_all_later_ones__is_refused_for_the_
 
 
 @pytest.fixture
-def answers(flow: ScriptedDriver, requester: Any, agent: Any, other_agent: Any, stranger: Any) -> list[Submission]:
+def answers(
+    flow: ScriptedDriver, requester: Any, agent: Any, other_agent: Any, stranger: Any
+) -> list[Submission]:
     """Three replies to one sync task, all provable with one proof."""
     reached = flow.reach(Stage.SYNC, requester, agent)
     return [flow.reply_to(reached.task_hash, replier) for replier in (agent, other_agent, stranger)]
@@ -200,7 +204,9 @@ def test_on_agent_prove__reply_of_another_stage__reverts(
     flow: ScriptedDriver, errors: Any, answers: list[Submission], prover: Any
 ) -> None:
     run_id = answers[0].reply.workflow_run_id
-    first_reply = next(event.reply_hash for event in flow.events(run_id) if isinstance(event, AgentReplyAnchored))
+    first_reply = next(
+        event.reply_hash for event in flow.events(run_id) if isinstance(event, AgentReplyAnchored)
+    )
 
     with (
         nothing_changes(flow),
@@ -239,10 +245,18 @@ def test_on_agent_prove__stage_takes_no_proofs__reverts(
 
 @pytest.mark.parametrize("count", [32, 33])
 def test_on_agent_prove__32_replies__are_the_most(
-    count: int, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, contract_agent: Any, prover: Any
+    count: int,
+    flow: ScriptedDriver,
+    errors: Any,
+    requester: Any,
+    agent: Any,
+    contract_agent: Any,
+    prover: Any,
 ) -> None:
     reached = flow.reach(Stage.NEXT, requester, agent)
-    replies = [flow.build_reply(reached.task_hash, contract_agent, timestamp=flow.now + 1) for _ in range(count)]
+    replies = [
+        flow.build_reply(reached.task_hash, contract_agent, timestamp=flow.now + 1) for _ in range(count)
+    ]
     flow.advance_time(1)
     assert all(success for success, _ in flow.reply_through(contract_agent, *replies))
     hashes = [reply.reply_hash() for reply in replies]
@@ -259,7 +273,9 @@ def test_on_agent_prove__32_replies__are_the_most(
 
 
 @pytest.mark.requirement("EXE-115", "EXE-121", "EXE-196", "EXE-197", "EXE-198")
-@pytest.mark.parametrize("statement", ["swapped", "other input", "other output", "other metadata", "cut", "empty"])
+@pytest.mark.parametrize(
+    "statement", ["swapped", "other input", "other output", "other metadata", "cut", "empty"]
+)
 @pytest.mark.parametrize("stage", [Stage.SYNC, Stage.SYNC_B], ids=["option A", "option B"])
 def test_on_agent_prove__proof_of_another_statement__reverts_and_the_right_one_is_taken_afterwards(
     stage: Stage, statement: str, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, prover: Any
@@ -336,7 +352,9 @@ RAW_ANSWERS = {
 }
 
 
-def _prove_honestly(flow: ScriptedDriver, waiting: Waiting, verifier: Any, prover: Any, deployer: Any) -> None:
+def _prove_honestly(
+    flow: ScriptedDriver, waiting: Waiting, verifier: Any, prover: Any, deployer: Any
+) -> None:
     """Nothing stands in the way of a proof that the verifier, honest again, accepts."""
     verifier.setMode(Mode.HONEST, sender=deployer)
     asked = len(flow.gate_inputs)
@@ -347,9 +365,17 @@ def _prove_honestly(flow: ScriptedDriver, waiting: Waiting, verifier: Any, prove
 
 @pytest.mark.requirement("EXE-122", "EXE-196", "EXE-197", "EXE-198")
 @HostileStages
-@pytest.mark.parametrize("mode", [Mode.SAY_NO, Mode.REVERT_WITH_REASON, Mode.REVERT_EMPTY], ids=lambda mode: mode.name)
+@pytest.mark.parametrize(
+    "mode", [Mode.SAY_NO, Mode.REVERT_WITH_REASON, Mode.REVERT_EMPTY], ids=lambda mode: mode.name
+)
 def test_on_agent_prove__verifier_refuses__reverts_and_a_later_proof_is_taken(
-    mode: Mode, flow: ScriptedDriver, errors: Any, waiting: Waiting, hostile_verifier: Any, prover: Any, deployer: Any
+    mode: Mode,
+    flow: ScriptedDriver,
+    errors: Any,
+    waiting: Waiting,
+    hostile_verifier: Any,
+    prover: Any,
+    deployer: Any,
 ) -> None:
     hostile_verifier.setMode(mode, sender=deployer)
 
@@ -424,7 +450,13 @@ def test_on_agent_prove__verifier_burns_all_gas__reverts_with_what_is_left(
 @pytest.mark.requirement("EXE-124", "EXE-198")
 @HostileStages
 def test_on_agent_prove__verifier_changes_its_mind__is_not_asked_again_about_a_proven_reply(
-    flow: ScriptedDriver, errors: Any, waiting: Waiting, hostile_verifier: Any, agent: Any, prover: Any, deployer: Any
+    flow: ScriptedDriver,
+    errors: Any,
+    waiting: Waiting,
+    hostile_verifier: Any,
+    agent: Any,
+    prover: Any,
+    deployer: Any,
 ) -> None:
     hostile_verifier.setMode(Mode.CHANGE_MIND, sender=deployer)
     second = flow.reply_to(waiting.reached.task_hash, agent)
@@ -460,7 +492,9 @@ REENTRIES: dict[str, Callable[[Reentry], bytes]] = {
         scene.flow.build_reply(scene.waiting.reached.task_hash, scene.verifier)
     ),
     "onAgentProve": lambda scene: encode_on_agent_prove([scene.other_reply], b"proof"),
-    "onAgentProve of the same reply": lambda scene: encode_on_agent_prove([scene.waiting.reply_hash], b"proof"),
+    "onAgentProve of the same reply": lambda scene: encode_on_agent_prove(
+        [scene.waiting.reply_hash], b"proof"
+    ),
     "replyTimeout": lambda scene: bytes(scene.flow.workflow.replyTimeout.encode_input(scene.expired_task)),
     "a matching retry": lambda scene: encode_on_agent_reply(
         scene.flow.reply(_reply_of(scene.flow, scene.verifier)).reply
@@ -520,9 +554,7 @@ def test_on_agent_prove__verifier_looks_while_it_is_asked__sees_nothing_proven_y
     flow: ScriptedDriver, waiting: Waiting, hostile_verifier: Any, agent: Any, prover: Any, deployer: Any
 ) -> None:
     second = flow.reply_to(waiting.reached.task_hash, agent)
-    hostile_verifier.setReentry(
-        flow.workflow, encode_get_agent_reply(waiting.reply_hash), sender=deployer
-    )
+    hostile_verifier.setReentry(flow.workflow, encode_get_agent_reply(waiting.reply_hash), sender=deployer)
 
     # The last look is during the second question, after "valid" to the first.
     flow.prove([waiting.reply_hash, second.reply_hash], prover, proof=b"proof")

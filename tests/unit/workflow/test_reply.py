@@ -302,9 +302,7 @@ CHANGES: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-def anchored(
-    flow: ScriptedDriver, run: StartedRun, agent: Any, other_agent: Any, prover: Any
-) -> Anchored:
+def anchored(flow: ScriptedDriver, run: StartedRun, agent: Any, other_agent: Any, prover: Any) -> Anchored:
     return Anchored(flow, run, flow.reply_to(run.task_hash, agent), agent, other_agent, prover)
 
 
@@ -385,7 +383,13 @@ CONFLICTS: dict[str, Callable[[AgentReply, StartedRun], AgentReply]] = {
 @pytest.mark.parametrize("ended", [False, True], ids=["run pending", "run ended"])
 @pytest.mark.parametrize("change", CONFLICTS)
 def test_on_agent_reply__operation_bound_to_other_content__reverts_and_keeps_the_binding(
-    change: str, ended: bool, flow: ScriptedDriver, errors: Any, run_of_eight: StartedRun, agent: Any, other_agent: Any
+    change: str,
+    ended: bool,
+    flow: ScriptedDriver,
+    errors: Any,
+    run_of_eight: StartedRun,
+    agent: Any,
+    other_agent: Any,
 ) -> None:
     answer = flow.reply_to(run_of_eight.task_hashes[:3], agent)
     if ended:
@@ -451,13 +455,21 @@ def test_on_agent_reply__through_a_trusted_forwarder__acts_for_the_account_at_th
 
 @pytest.mark.requirement("EXE-200")
 def test_on_agent_reply__through_a_trusted_forwarder_for_another__reverts(
-    flow: ScriptedDriver, errors: Any, run: StartedRun, contract_agent: Any, deployer: Any, agent: Any, stranger: Any
+    flow: ScriptedDriver,
+    errors: Any,
+    run: StartedRun,
+    contract_agent: Any,
+    deployer: Any,
+    agent: Any,
+    stranger: Any,
 ) -> None:
     flow.workflow.trustForwarder(contract_agent, sender=deployer)
     reply = flow.build_reply(run.task_hash, agent)
 
     with nothing_changes(flow), reverts_with(errors.ReplierMismatch, replier=agent, sender=stranger):
-        contract_agent.execute(flow.workflow, encode_on_agent_reply(reply) + _address(stranger), sender=deployer)
+        contract_agent.execute(
+            flow.workflow, encode_on_agent_reply(reply) + _address(stranger), sender=deployer
+        )
 
 
 # ── Several calls in one transaction ─────────────────────────────────────────

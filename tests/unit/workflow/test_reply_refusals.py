@@ -215,7 +215,9 @@ def test_on_agent_reply__closed_task__reverts(
         }
         flow.script(decisions[how])
         flow.reply_to(closed, agent)
-    open_task = other if how in ("retried", "consumed", "timed out") else flow.state(run.id).open_tasks[0].task_hash
+    open_task = (
+        other if how in ("retried", "consumed", "timed out") else flow.state(run.id).open_tasks[0].task_hash
+    )
     if how == "timed out":
         # The other lane expires at the same time; what the retry dispatched is open.
         open_task = next(task.task_hash for task in flow.state(run.id).open_tasks if task.task_hash != other)

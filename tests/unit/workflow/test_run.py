@@ -99,7 +99,9 @@ def test_run__through_a_trusted_forwarder__the_id_is_of_the_account_that_acts(
 # ── The initial task ─────────────────────────────────────────────────────────
 
 
-@pytest.mark.requirement("EXE-002", "EXE-006", "EXE-010", "EXE-011", "EXE-012", "EXE-054", "EXE-075", "EXE-076")
+@pytest.mark.requirement(
+    "EXE-002", "EXE-006", "EXE-010", "EXE-011", "EXE-012", "EXE-054", "EXE-075", "EXE-076"
+)
 @pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC, Stage.HOSTILE_B])
 def test_run__accepted__dispatches_the_initial_task(
     stage: Stage, flow: ScriptedDriver, requester: Any
@@ -247,7 +249,9 @@ def test_run__several_initial_tasks__plaintext_goes_with_the_first_if_that_is_ov
     run = flow.start_run(requester, b"the input")
 
     tasks = [flow.task(task_hash) for task_hash in run.task_hashes]
-    assert [task.input for task in tasks] == [b"the input" if number == holder else b"" for number in range(3)]
+    assert [task.input for task in tasks] == [
+        b"the input" if number == holder else b"" for number in range(3)
+    ]
     assert [task.input_hash for task in tasks] == [hashes[name] for name in order]
 
 

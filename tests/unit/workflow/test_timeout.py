@@ -148,9 +148,7 @@ def test_reply_timeout__far_expiry__is_not_cut_short(
 
     with (
         nothing_changes(flow),
-        reverts_with(
-            errors.TaskNotExpired, taskHash=run.task_hash, deadline=expires_at, blockTimestamp=at
-        ),
+        reverts_with(errors.TaskNotExpired, taskHash=run.task_hash, deadline=expires_at, blockTimestamp=at),
     ):
         flow.time_out(run.task_hash, stranger, at=at)
 
@@ -366,9 +364,7 @@ def test_reply_timeout__answered_task__waits_for_its_proof_and_no_longer(
             flow.time_out(reached.task_hash, stranger, at=at)
     flow.time_out(reached.task_hash, stranger, at=deadline + 1)
 
-    assert flow.timeout_inputs == [
-        TimeoutInput(reached.run_id, Stage.SYNC, reached.task_hash, 0, 0, 1, True)
-    ]
+    assert flow.timeout_inputs == [TimeoutInput(reached.run_id, Stage.SYNC, reached.task_hash, 0, 0, 1, True)]
 
 
 @pytest.mark.requirement("EXE-101", "EXE-125")
@@ -415,7 +411,11 @@ def test_reply_timeout__other_lane_is_answered__only_that_one_waits(
 
 
 def test_reply_timeout__answered_task_is_dispatched_anew__the_new_one_is_unanswered(
-    flow: ScriptedDriver, answered: tuple[Reached, bytes, int], prover: Any, stranger: Any, table: list[StageConfig]
+    flow: ScriptedDriver,
+    answered: tuple[Reached, bytes, int],
+    prover: Any,
+    stranger: Any,
+    table: list[StageConfig],
 ) -> None:
     reached, reply_hash, _ = answered
     flow.time_out(reached.task_hash, stranger)
@@ -459,9 +459,7 @@ def test_reply_timeout__far_expiry_and_proof_window__never_wraps_around(
     at = flow.now + 10**9
     with (
         nothing_changes(flow),
-        reverts_with(
-            errors.TaskNotExpired, taskHash=run.task_hash, deadline=deadline, blockTimestamp=at
-        ),
+        reverts_with(errors.TaskNotExpired, taskHash=run.task_hash, deadline=deadline, blockTimestamp=at),
     ):
         flow.time_out(run.task_hash, stranger, at=at)
 
@@ -596,10 +594,15 @@ def test_timeout_policy__silent__announces_nothing_and_closes_the_task_if_it_say
     ("decision", "error", "arguments"),
     [
         pytest.param(passes(FINAL_STAGE), "TimeoutCannotComplete", None, id="completion"),
-        pytest.param(passes(FINAL_STAGE, [OTHER]), "TimeoutCannotComplete", None, id="completion with trigger"),
+        pytest.param(
+            passes(FINAL_STAGE, [OTHER]), "TimeoutCannotComplete", None, id="completion with trigger"
+        ),
         pytest.param(passes(Stage.NEXT), "InvalidTriggerCount", {"count": 0, "max": 64}, id="no trigger"),
         pytest.param(
-            passes(Stage.NEXT, [OTHER] * 65), "InvalidTriggerCount", {"count": 65, "max": 64}, id="65 triggers"
+            passes(Stage.NEXT, [OTHER] * 65),
+            "InvalidTriggerCount",
+            {"count": 65, "max": 64},
+            id="65 triggers",
         ),
     ],
 )
@@ -622,7 +625,9 @@ def test_timeout_policy__pass_that_it_may_not_decide__reverts_and_the_task_stays
         flow.time_out(run.task_hash, stranger)
 
 
-@pytest.mark.parametrize("decide", [lambda triggers: passes(Stage.NEXT, triggers), retry], ids=["pass", "retry"])
+@pytest.mark.parametrize(
+    "decide", [lambda triggers: passes(Stage.NEXT, triggers), retry], ids=["pass", "retry"]
+)
 @pytest.mark.parametrize("what", ["foreign", "twice"])
 def test_timeout_policy__bad_triggers__revert(
     what: str,

@@ -290,23 +290,14 @@ def test_is_chain_proven__task_reached_by_several_ways__needs_every_one_of_them(
     assert flow.workflow.isChainProven(top)
 
 
-def test_is_chain_proven__after_1024_tasks__reverts(
-    flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, prover: Any
+@pytest.mark.parametrize("task_seq", [0, 1, 1023, 1024, 2**32 - 1])
+def test_is_chain_proven__after_1024_tasks_of_the_run__reverts(
+    task_seq: int, project: Any, errors: Any, deployer: Any
 ) -> None:
-    # Sixteen rounds of 64 tasks, each over one reply to the last task of the round before.
-    flow.plan_begin(Stage.OPEN, *[INPUT] * 64)
-    task_hash = flow.start_run(requester).task_hashes[-1]
-    flow.script(*[passes(Stage.OPEN, input_hashes=[INPUT] * 64)] * 15, passes(Stage.OPEN))
-    replies = []
-    for _ in range(15):
-        answer = flow.reply_to(task_hash, agent)
-        replies.append(answer.reply_hash)
-        task_hash = answer.task_hashes[-1]
-    assert flow.task(task_hash).task_seq == 1023
-    assert not flow.workflow.isChainProven(task_hash)
+    harness = deployer.deploy(project.WorkflowQueriesHarness)
 
-    flow.prove(replies, prover)
-    assert flow.workflow.isChainProven(task_hash)
-    last = flow.reply_to(task_hash, agent).task_hash
-    with reverts_with(errors.ChainTooLong, max=1024):
-        flow.workflow.isChainProven(last)
+    if task_seq < 1024:
+        assert harness.isChainProven(task_seq)
+    else:
+        with reverts_with(errors.ChainTooLong, max=1024):
+            harness.isChainProven(task_seq)
