@@ -13,8 +13,7 @@ contract ScriptedWorkflow is AgentWorkflow {
     enum GateFault {
         None,
         Revert,
-        BurnGas,
-        Tamper // answer, but write over what it was given
+        BurnGas
     }
 
     /// @notice Of `_begin`, when it is scripted.
@@ -72,7 +71,7 @@ contract ScriptedWorkflow is AgentWorkflow {
         _timeoutScript.push(decision);
     }
 
-    /// @notice How the gate fails.
+    /// @notice How the gate fails instead of answering.
     function failGate(GateFault fault) external {
         _settings.gateFault = fault;
     }
@@ -142,7 +141,6 @@ contract ScriptedWorkflow is AgentWorkflow {
         if (_gateAnswers < _gateScript.length) decision = _gateScript[_gateAnswers++];
         (,, bool proven,) = this.getAgentReply(input.replyHash);
         _gateInputs.push(abi.encode(input, this.replyAnchorTime(input.replyHash), proven));
-        if (_settings.gateFault == GateFault.Tamper) _tamper(input);
     }
 
     function _onTimeout(TimeoutInput memory input) internal override returns (GateDecision memory decision) {
@@ -183,17 +181,6 @@ contract ScriptedWorkflow is AgentWorkflow {
     function _effectiveSender() internal view override returns (address) {
         if (msg.sender != _settings.forwarder) return super._effectiveSender();
         return address(bytes20(msg.data[msg.data.length - 20:]));
-    }
-
-    function _tamper(GateInput memory input) private pure {
-        AgentReply memory reply = input.reply;
-        for (uint256 i = 0; i < reply.prevTaskHashes.length; ++i) {
-            reply.prevTaskHashes[i] = bytes32(i);
-        }
-        (reply.operationId, reply.outputHash, reply.workflowRunId) = (bytes32(0), bytes32(0), bytes32(0));
-        (reply.replier, reply.timestamp, reply.output) = (address(0), 0, "");
-        (input.workflowRunId, input.stage, input.taskHash) = (bytes32(0), 0, bytes32(0));
-        (input.lane, input.tally, input.replyHash) = (0, 0, bytes32(0));
     }
 
     function _burnGas() private pure {

@@ -18,6 +18,7 @@ from provenflow.abi import (
     WorkflowCompleted,
 )
 from provenflow.hashing import keccak256
+from tests.support.fixtures import Drive
 from tests.support.observation import nothing_changes
 from tests.support.reverts import reverts_with
 from tests.support.scripted import (
@@ -717,7 +718,7 @@ def test_gate__more_than_256_tasks_wait_for_one_reply__reverts_until_it_is_prove
 
 # ── Gates that fail ──────────────────────────────────────────────────────────
 
-GateFault = {"none": 0, "revert": 1, "burn gas": 2, "tamper": 3}
+GateFault = {"none": 0, "revert": 1, "burn gas": 2}
 
 
 @pytest.mark.requirement("EXE-104", "EXE-191")
@@ -768,35 +769,39 @@ def test_gate__burns_all_gas__the_proof_is_undone_and_can_come_again(
 
 
 @pytest.mark.requirement("EXE-058", "EXE-105", "EXE-128", "EXE-153")
-@BothModes
+@pytest.mark.parametrize("sync", [False, True], ids=["async", "sync"])
 @pytest.mark.parametrize(
-    "decision", [silent(tally=1, consume=True), passes(Stage.NEXT), retry()], ids=lambda decision: decision.verdict.name
+    "verdict", [Verdict.SILENT, Verdict.PASS, Verdict.RETRY], ids=lambda verdict: verdict.name
 )
 def test_gate__writes_over_what_it_was_given__changes_nothing(
-    decision: Decision,
-    stage: Stage,
-    flow: ScriptedDriver,
-    lanes: StartedRun,
-    judge: Judge,
+    verdict: Verdict,
+    sync: bool,
+    drive: Drive,
+    project: Any,
     deployer: Any,
+    agent_verifier: Any,
+    requester: Any,
+    agent: Any,
 ) -> None:
-    flow.workflow.failGate(GateFault["tamper"], sender=deployer)
+    flow = drive(deployer.deploy(project.TamperingWorkflow, agent_verifier, sync))
+    run = flow.start_run(requester)
+    first, second, third = run.task_hashes
+    flow.workflow.decide(verdict, sender=deployer)
 
-    answer, receipt = judge([lanes.task_hashes[2], lanes.task_hashes[1]], decision)
+    answer = flow.reply_to([third, second], agent)
+    receipt = flow.prove(answer.reply_hash, agent) if sync else answer.receipt
 
     assert flow.reply(answer.reply_hash).reply == answer.reply
-    first, second, _ = lanes.task_hashes
-    dispatched = flow.dispatched(receipt)
-    open_tasks = [(task.task_hash, task.lane) for task in flow.state(lanes.id).open_tasks]
-    if decision.verdict is Verdict.SILENT:
+    open_tasks = [(task.task_hash, task.lane) for task in flow.state(run.id).open_tasks]
+    if verdict is Verdict.SILENT:
         assert open_tasks == [(first, 0)]
         return
-    ((run_id, target, task_hash),) = dispatched
-    assert (run_id, flow.task(task_hash).prev_reply_hashes) == (lanes.id, (answer.reply_hash,))
-    if decision.verdict is Verdict.PASS:
-        assert (target, flow.task(task_hash).input_hash) == (Stage.NEXT, answer.reply.output_hash)
+    ((run_id, _, task_hash),) = flow.dispatched(receipt)
+    task = flow.task(task_hash)
+    assert (run_id, task.prev_reply_hashes) == (run.id, (answer.reply_hash,))
+    if verdict is Verdict.PASS:
+        assert task.input_hash == answer.reply.output_hash
         assert open_tasks == [(task_hash, 0)]
     else:
-        # The primary task's lane.
-        assert (target, flow.task(task_hash).input_hash) == (stage, INPUT)
+        assert task.input_hash == INPUT
         assert open_tasks == [(first, 0), (second, 1), (task_hash, 2)]
