@@ -139,8 +139,9 @@ contract ScriptedWorkflow is AgentWorkflow {
         if (_settings.gateFault == GateFault.Revert) revert GateFailed(input.replyHash);
         if (_settings.gateFault == GateFault.BurnGas) _burnGas();
         if (_gateAnswers < _gateScript.length) decision = _gateScript[_gateAnswers++];
-        (,, bool proven,) = this.getAgentReply(input.replyHash);
-        _gateInputs.push(abi.encode(input, this.replyAnchorTime(input.replyHash), proven));
+        // `proven` is the third word; decoding the whole reply would not fit into the contract.
+        (, bytes memory reply) = address(this).staticcall(abi.encodeCall(this.getAgentReply, (input.replyHash)));
+        _gateInputs.push(abi.encode(input, this.replyAnchorTime(input.replyHash), reply[95] == 0x01));
     }
 
     function _onTimeout(TimeoutInput memory input) internal override returns (GateDecision memory decision) {

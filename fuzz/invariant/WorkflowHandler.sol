@@ -29,7 +29,7 @@ contract WorkflowHandler is CommonBase {
     uint256 private constant _CLOSED = 4;
     uint256 private constant _OTHER_STAGE = 8;
     uint256 private constant _BARRED = 16;
-    uint256 private constant _GUIDED_EVERY = 32;
+    uint256 public constant GUIDED_EVERY = 32;
 
     AgentWorkflow[4] public workflows;
     address public immutable verifier;
@@ -51,10 +51,10 @@ contract WorkflowHandler is CommonBase {
     uint256 public failed;
     mapping(uint256 invariantNumber => string) public violation;
     uint256 public touched; // run of the last action
+    uint256 public calls; // of any action
 
     address[3] private _agents = [address(0xA1), address(0xB2), address(0xC3)];
     uint256 private _operations;
-    uint256 private _calls;
     uint256 private _lane; // of the next task announced
     bool private _initial; // whether it has no previous reply
     uint256 private _expiry; // of the initial tasks of the run being started; 0 = not starting one
@@ -73,7 +73,7 @@ contract WorkflowHandler is CommonBase {
     ///      possible whatever happened to other runs is an invariant itself.
     modifier driven() {
         _;
-        if (++_calls % _GUIDED_EVERY == 0) _carryThrough(Kind(_mix(1) % 4));
+        if (++calls % GUIDED_EVERY == 0) _carryThrough(Kind(_mix(1) % 4));
     }
 
     // ── Actions ──────────────────────────────────────────────────────────────
@@ -630,7 +630,7 @@ contract WorkflowHandler is CommonBase {
 
     /// @dev What the fuzzer draws is often small or the same again.
     function _mix(uint256 seed) private view returns (uint256) {
-        return uint256(keccak256(abi.encode(seed, _calls)));
+        return uint256(keccak256(abi.encode(seed, calls)));
     }
 
     function _violate(uint256 invariantNumber, string memory what) private {

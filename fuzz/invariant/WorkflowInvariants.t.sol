@@ -131,9 +131,9 @@ contract WorkflowInvariants is Test {
             _checkAll(run);
         }
         _showCalls();
-        // The handler carries a run through at every 32nd call: a sequence without a completion drove nothing.
-        assertGt(_handler.runCount(), 0, "no run was started");
-        assertGt(_handler.completed(), 0, "no run was completed");
+        // By then the handler has carried a run through. A shorter sequence is one that forge has cut down to show a
+        // failure; the failure must stay the same then.
+        if (_handler.calls() >= _handler.GUIDED_EVERY()) assertGt(_handler.completed(), 0, "no run was completed");
     }
 
     /// @dev The same actions drawn without a fuzzer, to be sure that each goes through and is refused where it can be.
