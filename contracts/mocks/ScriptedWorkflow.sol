@@ -113,8 +113,8 @@ contract ScriptedWorkflow is AgentWorkflow {
         return _beginInputs;
     }
 
-    /// @notice abi.encode(GateInput, anchorTime, proven) of every call of `_gate`; the last two are what was stored of the
-    ///         reply by then.
+    /// @notice abi.encode(GateInput, anchorTime, stored) of every call of `_gate`; the last two are what `replyAnchorTime`
+    ///         and `getAgentReply` answered by then.
     function gateInputs() external view returns (bytes[] memory) {
         return _gateInputs;
     }
@@ -139,9 +139,9 @@ contract ScriptedWorkflow is AgentWorkflow {
         if (_settings.gateFault == GateFault.Revert) revert GateFailed(input.replyHash);
         if (_settings.gateFault == GateFault.BurnGas) _burnGas();
         if (_gateAnswers < _gateScript.length) decision = _gateScript[_gateAnswers++];
-        // `proven` is the third word; decoding the whole reply would not fit into the contract.
-        (, bytes memory reply) = address(this).staticcall(abi.encodeCall(this.getAgentReply, (input.replyHash)));
-        _gateInputs.push(abi.encode(input, this.replyAnchorTime(input.replyHash), reply[95] == 0x01));
+        // As bytes: to decode the answer here would not fit into the contract.
+        (, bytes memory stored) = address(this).staticcall(abi.encodeCall(this.getAgentReply, (input.replyHash)));
+        _gateInputs.push(abi.encode(input, this.replyAnchorTime(input.replyHash), stored));
     }
 
     function _onTimeout(TimeoutInput memory input) internal override returns (GateDecision memory decision) {

@@ -227,9 +227,13 @@ def _short_address(address: bytes) -> str:
 
 def _preview(data: bytes) -> str:
     """The beginning of a plaintext, in quotes, with everything that is not plainly printable escaped."""
-    text = data[: 4 * _PREVIEW].decode("utf-8", "backslashreplace")[:_PREVIEW]
-    shown = "".join(
-        char if char.isprintable() and char not in '"\\' else char.encode("unicode_escape").decode()
-        for char in text
-    )
-    return f'"{shown}{"…" if len(data) > len(text.encode()) else ""}" ({len(data)} bytes)'
+    # No character of UTF-8 is longer than four bytes.
+    text = data[: 4 * _PREVIEW + 4].decode("utf-8", "backslashreplace")
+    more = "…" if len(text) > _PREVIEW else ""
+    return f'"{"".join(map(_escaped, text[:_PREVIEW]))}{more}" ({len(data)} bytes)'
+
+
+def _escaped(char: str) -> str:
+    if char in '"\\':
+        return f"\\{char}"
+    return char if char.isprintable() else char.encode("unicode_escape").decode()

@@ -15,7 +15,13 @@ from typing import Any
 
 from eth_abi import decode, encode
 
-from provenflow.abi import REPLY_TUPLE, AgentReply, encode_on_agent_prove, encode_on_agent_reply
+from provenflow.abi import (
+    REPLY_TUPLE,
+    AgentReply,
+    decode_get_agent_reply,
+    encode_on_agent_prove,
+    encode_on_agent_reply,
+)
 from tests.support.blocks import mine_together, replying
 from tests.support.workflow import DAY, WorkflowDriver
 
@@ -167,7 +173,7 @@ def abort() -> Decision:
 
 @dataclass(frozen=True)
 class GateInput:
-    """What the gate was asked about; `anchored_at` and `proven` are what was stored of the reply by then."""
+    """What the gate was asked about; `anchored_at`, `stored` and `proven` are what could be read of the reply by then."""
 
     workflow_run_id: bytes
     stage: int
@@ -177,6 +183,7 @@ class GateInput:
     reply_hash: bytes
     reply: AgentReply
     anchored_at: int
+    stored: AgentReply
     proven: bool
 
 
@@ -237,12 +244,13 @@ class ScriptedDriver(WorkflowDriver):
         """Every question to the gate that it answered, in order."""
         inputs = []
         for data in self.workflow.gateInputs():
-            values, anchored_at, proven = decode([_GATE_INPUT, "uint256", "bool"], data)
+            values, anchored_at, answer = decode([_GATE_INPUT, "uint256", "bytes"], data)
             *head, (operation_id, output_hash, output, timestamp, replier, tasks, run_id) = values
             reply = AgentReply(
                 operation_id, output_hash, output, timestamp, bytes.fromhex(replier[2:]), tuple(tasks), run_id
             )
-            inputs.append(GateInput(*head, reply, anchored_at, proven))
+            stored, _, proven, _ = decode_get_agent_reply(answer)
+            inputs.append(GateInput(*head, reply, anchored_at, stored, proven))
         return inputs
 
     @property

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+
+import pytest
 
 from provenflow.evidence import CHECKS, CheckId, Evidence, verify
 from provenflow.evidence.tree import render
@@ -65,6 +68,33 @@ def test_render__checks__one_line_each_with_short_names() -> None:
     assert (
         f"? unchecked reply.proof: {proof}: not checked for R2 (of 1); rests on the contract's claim" in lines
     )
+
+
+def test_render__pending_run__latest_on_top() -> None:
+    labels = [line[:2] for line in _lines(pending().evidence())]
+    assert [label for label in labels if label in ("T0", "R0", "T1")] == ["T1", "R0", "T0"]
+
+
+@pytest.mark.parametrize(("made", "state"), [(pipeline, "complete"), (pending, "not complete (Pending)")])
+def test_render__last_line__counts(made: Callable[[], RunBuilder], state: str) -> None:
+    found = made().evidence()
+    report = verify(found)
+    counts = dict.fromkeys(("holds", "fails", "unchecked"), 0)
+    for result in report.checks:
+        counts[result.verdict] += 1
+    assert counts["unchecked"] < counts["holds"]
+    assert render(found, report).splitlines()[-1] == (
+        f"✓ holds: the run is {state}; {len(found.tasks)} tasks, {len(found.replies)} replies;"
+        f" {counts['holds']} checks hold, 0 fail, {counts['unchecked']} unchecked"
+    )
+
+
+def test_render__check_that_fails_for_five__all_named() -> None:
+    run = RunBuilder()
+    run.run((0,) * 5, timestamp=START + 1)
+    (line,) = [line for line in _lines(run.evidence()) if line.startswith("✗ fails task.time")]
+    assert "T4 (" in line
+    assert "more" not in line
 
 
 def test_render__failing_check__line_says_what_was_found_and_where() -> None:
@@ -140,12 +170,22 @@ def test_render__hostile_plaintexts__nothing_reaches_the_terminal_raw() -> None:
     assert '"\\x1b[2J\\x1b]0;owned\\x07\\r\\u202egnp' in text
 
 
-def test_render__long_plaintext__cut() -> None:
+@pytest.mark.parametrize(
+    ("plaintext", "shown"),
+    [
+        (b"A" * 40, f'"{"A" * 40}" (40 bytes)'),
+        (b"A" * 41, f'"{"A" * 40}…" (41 bytes)'),
+        (b"A" * 10_000, f'"{"A" * 40}…" (10000 bytes)'),
+        ("😀".encode() * 40, f'"{"😀" * 40}" (160 bytes)'),
+        ("😀".encode() * 41, f'"{"😀" * 40}…" (164 bytes)'),
+        (b'say "\\x1b"', '"say \\"\\\\x1b\\"" (10 bytes)'),
+    ],
+)
+def test_render__plaintext__quoted_escaped_and_cut(plaintext: bytes, shown: str) -> None:
     run = RunBuilder()
-    run.run(input=b"A" * 10_000)
-    text = "\n".join(_lines(run.evidence()))
-    assert f'input "{"A" * 40}…" (10000 bytes)' in text
-    assert "A" * 41 not in text
+    run.run(input=plaintext)
+    (line,) = [line for line in _lines(run.evidence()) if line.startswith("T0  ")]
+    assert f"  input {shown}  " in line
 
 
 def test_render__times__counted_from_the_start_of_the_run() -> None:

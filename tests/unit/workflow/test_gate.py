@@ -107,6 +107,7 @@ def test_gate__one_reply__is_asked_once_when_everything_is_stored(
             reply_hash=answer.reply_hash,
             reply=answer.reply,
             anchored_at=answer.receipt.timestamp,
+            stored=answer.reply,
             proven=stage is Stage.SYNC,
         )
     ]
