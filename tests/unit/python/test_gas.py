@@ -209,8 +209,8 @@ def test_take__twin_gives_other_records__is_an_error(
 def test_twin__sources__differ_in_the_storage_file_only() -> None:
     ours, plain = twin.sources(twin=False), twin.sources(twin=True)
     assert [name for name in ours | plain if ours.get(name) != plain.get(name)] == [twin.STORAGE]
-    assert "abstract contract WorkflowStorage is" in plain[twin.STORAGE]
-    assert "Plain" not in plain[twin.STORAGE].partition("abstract contract")[2]
+    assert "library WorkflowStorage {" in plain[twin.STORAGE]
+    assert "Plain" not in plain[twin.STORAGE].partition("library ")[2]
     assert '"../../' not in plain[twin.STORAGE]
 
 
