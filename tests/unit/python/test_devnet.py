@@ -69,6 +69,8 @@ class Running:
 def start(tmp_path) -> Iterator[Callable[..., Running]]:
     """``start("--seed-data", …)`` starts a devnet on a free port and waits until it is ready."""
     started: list[subprocess.Popen[str]] = []
+    # A devnet inherits what becomes of a hang-up: the tests may run under nohup, the devnet of a test does not.
+    hang_up = signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
     def begin(*options: str, before: tuple[str, ...] = ()) -> Running:
         file = tmp_path / "devnet.json"
@@ -84,6 +86,7 @@ def start(tmp_path) -> Iterator[Callable[..., Running]]:
         return Running(process, file)
 
     yield begin
+    signal.signal(signal.SIGHUP, hang_up or signal.SIG_DFL)
     for process in started:
         if process.poll() is None:
             process.kill()
