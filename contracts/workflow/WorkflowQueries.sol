@@ -56,7 +56,8 @@ library WorkflowQueries {
         if (task.seq >= _MAX_WALK) revert IAgentWorkflowErrors.ChainTooLong(_MAX_WALK);
         bool[] memory upstream = new bool[](task.seq + 1);
         upstream[task.seq] = true;
-        for (uint256 seq = upstream.length; seq-- > 0;) {
+        for (uint256 next = upstream.length; next > 0; --next) {
+            uint256 seq = next - 1;
             if (!upstream[seq]) continue;
             bytes32 taskHash = store.taskHashAt(task.runIndex, seq);
             TaskHead memory head = store.loadTaskHead(taskHash);

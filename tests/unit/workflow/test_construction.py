@@ -106,8 +106,10 @@ def test_constructor__sync_stage_without_verifier__reverts(
         deploy_scripted([good, replace(good, option=Option.NONE, verifier=NOBODY)])
 
 
-@pytest.mark.parametrize("option", [Option.AGENT_VERIFIER, Option.PROOF_VERIFIER])
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize(
+    "option", [Option.AGENT_VERIFIER, Option.PROOF_VERIFIER], ids=lambda value: value.name
+)
+@pytest.mark.parametrize("mode", Mode, ids=lambda value: value.name)
 @pytest.mark.parametrize("kind", ["zero address", "account"])
 def test_constructor__verifier_without_code__reverts(
     kind: str,
@@ -310,7 +312,7 @@ def test_static_constructor__tasks_and_retries__may_not_be_more_than_can_wait_fo
 
 
 @pytest.mark.requirement("EXE-158")
-@pytest.mark.parametrize("mode", Mode)
+@pytest.mark.parametrize("mode", Mode, ids=lambda value: value.name)
 def test_static_constructor__upstream_must_be_proven_but_cannot__reverts(
     mode: Mode, deploy_static: DeployStatic, errors: Any, sync: StageConfig
 ) -> None:

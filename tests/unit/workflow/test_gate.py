@@ -280,7 +280,7 @@ def test_gate__pass_with_input_hashes__dispatches_one_task_for_each(
 
 @pytest.mark.requirement("EXE-012", "EXE-117")
 @BothModes
-@pytest.mark.parametrize("order", permutations(range(3)), ids=str)
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_gate__pass_with_several_triggers__joins_their_outputs_in_order(
     order: Sequence[int], stage: Stage, flow: ScriptedDriver, run: StartedRun, judge: Judge
 ) -> None:
@@ -461,7 +461,7 @@ def test_gate__abort__ends_the_run_as_failed(
 @pytest.mark.requirement(
     "EXE-003", "EXE-136", "EXE-137", "EXE-138", "EXE-139", "EXE-140", "EXE-141", "EXE-142"
 )
-@pytest.mark.parametrize("stage", [Stage.SYNC])
+@pytest.mark.parametrize("stage", [Stage.SYNC], ids=lambda value: value.name)
 @pytest.mark.parametrize("order", [[0], [1, 0], [2, 0, 1]], ids=str)
 def test_gate__pass_to_the_end__stores_the_final_task(
     order: list[int], flow: ScriptedDriver, run: StartedRun, judge: Judge
@@ -489,14 +489,17 @@ def test_gate__pass_to_the_end__stores_the_final_task(
     assert flow.result(run.id) == RunResult(RunStatus.SUCCESS, final.task_hash(), receipt.timestamp)
 
 
-@pytest.mark.requirement("EXE-056", "EXE-060", "EXE-143", "EXE-144", "EXE-145")
-@pytest.mark.parametrize("stage", [Stage.SYNC])
+@pytest.mark.requirement("EXE-056", "EXE-060", "EXE-143", "EXE-144", "EXE-145", "EXE-162")
+@pytest.mark.parametrize("stage", [Stage.SYNC], ids=lambda value: value.name)
 def test_gate__pass_to_the_end__announces_completion_and_no_task(
     flow: ScriptedDriver, run: StartedRun, judge: Judge
 ) -> None:
+    assert flow.result(run.id).final_task_hash == bytes(32)
+
     answer, receipt = judge(run.task_hash, passes(FINAL_STAGE))
     result = flow.result(run.id)
 
+    assert result.final_task_hash != bytes(32)
     assert flow.events(run.id) == [
         NewAgentTask(run.id, Stage.SYNC, run.task_hash),
         AgentReplyAnchored(run.id, answer.reply_hash, answer.reply.replier),
@@ -510,7 +513,7 @@ def test_gate__pass_to_the_end__announces_completion_and_no_task(
 
 
 @pytest.mark.requirement("EXE-007", "EXE-138")
-@pytest.mark.parametrize("stage", [Stage.SYNC])
+@pytest.mark.parametrize("stage", [Stage.SYNC], ids=lambda value: value.name)
 def test_gate__final_task__takes_the_next_number_after_retries_and_parallel_tasks(
     flow: ScriptedDriver, lanes: StartedRun, judge: Judge
 ) -> None:
@@ -563,7 +566,7 @@ def test_gate__pass_to_the_end_over_an_unproven_reply__reverts(
 
 
 @pytest.mark.requirement("EXE-011", "EXE-129")
-@pytest.mark.parametrize("expires_at", [0, 2**40 - 1, 2**40, 2**256 - 1])
+@pytest.mark.parametrize("expires_at", [0, 2**40 - 1, 2**40, 2**256 - 1], ids=hex)
 def test_gate__retry_in_a_stage_without_window__keeps_the_expiry(
     expires_at: int, flow: ScriptedDriver, requester: Any, agent: Any, deployer: Any
 ) -> None:
@@ -641,7 +644,7 @@ def test_gate__trigger_that_is_no_reply_of_the_run__reverts(
 
 
 @pytest.mark.requirement("EXE-140")
-@pytest.mark.parametrize("stage", [Stage.SYNC])
+@pytest.mark.parametrize("stage", [Stage.SYNC], ids=lambda value: value.name)
 def test_gate__foreign_trigger_at_the_end__reverts(run: StartedRun, refused: Callable[..., None]) -> None:
     refused(passes(FINAL_STAGE, [OTHER]), "ForeignTrigger", replyHash=OTHER, workflowRunId=run.id)
 
@@ -675,14 +678,14 @@ def test_gate__more_than_64_tasks__reverts(how: str, run: StartedRun, refused: C
     refused(decision, "TooManyTasks", count=65, max=64)
 
 
-@pytest.mark.parametrize("stage", [Stage.OPEN])
+@pytest.mark.parametrize("stage", [Stage.OPEN], ids=lambda value: value.name)
 def test_gate__64_triggers_and_64_tasks__are_the_most(
     flow: ScriptedDriver, run: StartedRun, contract_agent: Any, judge: Judge
 ) -> None:
     moment = flow.advance_time(1)
     replies = [flow.build_reply(run.task_hash, contract_agent, timestamp=moment) for _ in range(MAX_TRIGGERS)]
-    for half in (replies[:32], replies[32:]):
-        assert all(success for success, _ in flow.reply_through(contract_agent, *half))
+    for first in range(0, MAX_TRIGGERS, 16):
+        assert all(success for success, _ in flow.reply_through(contract_agent, *replies[first : first + 16]))
     triggers = tuple(reply.reply_hash() for reply in replies)
     _, receipt = judge(run.task_hash, passes(Stage.NEXT, triggers))
     ((_, _, task_hash),) = flow.dispatched(receipt)
@@ -697,7 +700,7 @@ def test_gate__64_triggers_and_64_tasks__are_the_most(
 
 
 @pytest.mark.requirement("EXE-123")
-@pytest.mark.parametrize("stage", [Stage.OPEN])
+@pytest.mark.parametrize("stage", [Stage.OPEN], ids=lambda value: value.name)
 def test_gate__more_than_256_tasks_wait_for_one_reply__reverts_until_it_is_proven(
     flow: ScriptedDriver, errors: Any, run: StartedRun, agent: Any, judge: Judge, prover: Any
 ) -> None:
@@ -723,7 +726,7 @@ GateFault = {"none": 0, "revert": 1, "burn gas": 2}
 
 
 @pytest.mark.requirement("EXE-104", "EXE-191")
-@pytest.mark.parametrize("stage", [Stage.OPEN])
+@pytest.mark.parametrize("stage", [Stage.OPEN], ids=lambda value: value.name)
 def test_gate__reverts_on_a_reply__the_reply_is_undone_and_can_come_again(
     flow: ScriptedDriver, run: StartedRun, agent: Any, deployer: Any
 ) -> None:
@@ -738,7 +741,7 @@ def test_gate__reverts_on_a_reply__the_reply_is_undone_and_can_come_again(
 
 
 @pytest.mark.requirement("EXE-192", "EXE-196", "EXE-198")
-@pytest.mark.parametrize("stage", [Stage.SYNC])
+@pytest.mark.parametrize("stage", [Stage.SYNC], ids=lambda value: value.name)
 def test_gate__reverts_on_a_proof__the_proof_is_undone_and_can_come_again(
     flow: ScriptedDriver, run: StartedRun, agent: Any, prover: Any, deployer: Any
 ) -> None:
@@ -754,7 +757,7 @@ def test_gate__reverts_on_a_proof__the_proof_is_undone_and_can_come_again(
 
 
 @pytest.mark.requirement("EXE-196", "EXE-198")
-@pytest.mark.parametrize("stage", [Stage.SYNC])
+@pytest.mark.parametrize("stage", [Stage.SYNC], ids=lambda value: value.name)
 def test_gate__burns_all_gas__the_proof_is_undone_and_can_come_again(
     flow: ScriptedDriver, run: StartedRun, agent: Any, prover: Any, deployer: Any
 ) -> None:

@@ -100,7 +100,7 @@ def test_on_agent_prove__option_b__asks_about_the_metadata_and_keeps_no_digest(
 
 
 @pytest.mark.requirement("EXE-068", "EXE-118", "EXE-120")
-@pytest.mark.parametrize("stage", [Stage.SYNC, Stage.SYNC_B])
+@pytest.mark.parametrize("stage", [Stage.SYNC, Stage.SYNC_B], ids=lambda value: value.name)
 def test_on_agent_prove__mock_of_either_option__takes_exactly_its_statement(
     stage: Stage,
     flow: ScriptedDriver,
@@ -142,7 +142,7 @@ def test_on_agent_prove__child_names_its_own_task_and_agent__asks_with_those(
 
 
 @pytest.mark.requirement("EXE-114", "EXE-115")
-@pytest.mark.parametrize("order", permutations(range(3)), ids=str)
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_on_agent_prove__reply_to_several_tasks__is_about_the_input_of_the_first(
     order: Sequence[int], flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, prover: Any
 ) -> None:
@@ -245,7 +245,7 @@ def test_on_agent_prove__some_proven_already__asks_verifier_and_gate_about_the_o
 
 
 @pytest.mark.requirement("EXE-122", "EXE-125")
-@pytest.mark.parametrize("order", permutations(range(3)), ids=str)
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_on_agent_prove__several_replies__each_has_its_proof_and_its_turn_in_list_order(
     order: Sequence[int],
     flow: ScriptedDriver,
@@ -339,7 +339,7 @@ def test_on_agent_prove__async_stage_that_is_still_open__the_gate_is_not_asked_a
 
 
 @pytest.mark.requirement("EXE-066", "EXE-123")
-@pytest.mark.parametrize("stage", [Stage.NEXT, Stage.SYNC])
+@pytest.mark.parametrize("stage", [Stage.NEXT, Stage.SYNC], ids=lambda value: value.name)
 def test_on_agent_prove__late_proof_of_an_async_reply__does_not_move_the_run(
     stage: Stage, flow: ScriptedDriver, requester: Any, agent: Any, prover: Any
 ) -> None:
@@ -428,7 +428,7 @@ def test_on_agent_prove__late_proof__reaches_every_task_that_waits(
 
 
 @pytest.mark.requirement("EXE-047", "EXE-123", "EXE-157", "EXE-170")
-@pytest.mark.parametrize("order", permutations(range(3)), ids=str)
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_on_agent_prove__task_with_several_parents__is_proven_with_the_last_of_them(
     order: Sequence[int], flow: ScriptedDriver, requester: Any, agent: Any, prover: Any
 ) -> None:
@@ -576,7 +576,7 @@ def test_on_agent_prove__upstream_must_be_proven__a_reply_to_a_closed_task_needs
 
 
 @pytest.mark.requirement("EXE-158")
-@pytest.mark.parametrize("stage", [Stage.SYNC, Stage.NEXT])
+@pytest.mark.parametrize("stage", [Stage.SYNC, Stage.NEXT], ids=lambda value: value.name)
 def test_on_agent_prove__upstream_need_not_be_proven__the_gate_is_asked_anyway(
     stage: Stage, flow: ScriptedDriver, requester: Any, agent: Any, prover: Any
 ) -> None:

@@ -62,7 +62,9 @@ def wide_run(flow: ScriptedDriver, requester: Any) -> StartedRun:
 @pytest.mark.requirement(
     "EXE-024", "EXE-025", "EXE-056", "EXE-057", "EXE-103", "EXE-106", "EXE-107", "EXE-108"
 )
-@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC, Stage.SYNC_B, Stage.UNPROVABLE])
+@pytest.mark.parametrize(
+    "stage", [Stage.OPEN, Stage.SYNC, Stage.SYNC_B, Stage.UNPROVABLE], ids=lambda value: value.name
+)
 def test_on_agent_reply__new_operation__is_stored_and_announced(
     stage: Stage, flow: ScriptedDriver, requester: Any, agent: Any
 ) -> None:
@@ -100,7 +102,9 @@ def test_on_agent_reply__output_of_any_length__comes_back_as_it_was(
 
 
 @pytest.mark.requirement("EXE-020")
-@pytest.mark.parametrize("output_hash", [keccak256(b"withheld"), bytes(32), b"\xff" * 32])
+@pytest.mark.parametrize(
+    "output_hash", [keccak256(b"withheld"), bytes(32), b"\xff" * 32], ids=["some", "zero", "all ones"]
+)
 def test_on_agent_reply__output_withheld__any_output_hash_is_taken(
     output_hash: bytes, flow: ScriptedDriver, run: StartedRun, agent: Any
 ) -> None:

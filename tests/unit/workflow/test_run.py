@@ -102,7 +102,7 @@ def test_run__through_a_trusted_forwarder__the_id_is_of_the_account_that_acts(
 @pytest.mark.requirement(
     "EXE-002", "EXE-006", "EXE-010", "EXE-011", "EXE-012", "EXE-054", "EXE-075", "EXE-076"
 )
-@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC, Stage.HOSTILE_B])
+@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC, Stage.HOSTILE_B], ids=lambda value: value.name)
 def test_run__accepted__dispatches_the_initial_task(
     stage: Stage, flow: ScriptedDriver, requester: Any
 ) -> None:
@@ -174,7 +174,7 @@ def test_run__plaintext_of_any_length__is_stored_and_leaves_the_hash_alone(
 
 
 @pytest.mark.requirement("EXE-009")
-@pytest.mark.parametrize("input_hash", [SECRET, bytes(32), b"\xff" * 32])
+@pytest.mark.parametrize("input_hash", [SECRET, bytes(32), b"\xff" * 32], ids=["some", "zero", "all ones"])
 def test_run__plaintext_withheld__any_input_hash_is_taken(
     input_hash: bytes, flow: ScriptedDriver, requester: Any
 ) -> None:

@@ -65,7 +65,7 @@ def test_static__run__passes_every_stage_once_in_the_published_order(
 
 
 @pytest.mark.requirement("EXE-012", "EXE-133", "EXE-140", "EXE-164")
-@pytest.mark.parametrize("order", permutations(range(3)), ids=str)
+@pytest.mark.parametrize("order", list(permutations(range(3))), ids=str)
 def test_static__parallel_stage__passes_with_its_last_lane_and_links_all_in_order_of_acceptance(
     order: tuple[int, ...], flow: WorkflowDriver, run: StartedRun, agent: Any
 ) -> None:

@@ -83,7 +83,7 @@ def test_reply_timeout__breaks_one_rule_and_all_later_ones__is_refused_for_the_f
 
 
 @pytest.mark.requirement("EXE-011", "EXE-101", "EXE-188")
-@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC])
+@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC], ids=lambda value: value.name)
 def test_reply_timeout__at_every_instant__either_a_reply_or_a_timeout_is_possible(
     stage: Stage, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, stranger: Any
 ) -> None:
@@ -139,7 +139,7 @@ def test_reply_timeout__run_without_expiry__never_comes(
         flow.time_out(run.task_hash, stranger, at=flow.now + 10**9)
 
 
-@pytest.mark.parametrize("expires_at", [2**40, 2**40 + 5, MOST])
+@pytest.mark.parametrize("expires_at", [2**40, 2**40 + 5, MOST], ids=hex)
 def test_reply_timeout__far_expiry__is_not_cut_short(
     expires_at: int, flow: ScriptedDriver, errors: Any, requester: Any, stranger: Any
 ) -> None:
@@ -444,7 +444,7 @@ def test_reply_timeout__stage_without_proof_window__an_answer_changes_nothing(
     assert flow.timeout_inputs[0].answered is False
 
 
-@pytest.mark.parametrize("expires_at", [2**40 - 1, 2**40, MOST - DAY, MOST])
+@pytest.mark.parametrize("expires_at", [2**40 - 1, 2**40, MOST - DAY, MOST], ids=hex)
 def test_reply_timeout__far_expiry_and_proof_window__never_wraps_around(
     expires_at: int, flow: ScriptedDriver, errors: Any, requester: Any, agent: Any, stranger: Any
 ) -> None:

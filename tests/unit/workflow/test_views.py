@@ -30,7 +30,7 @@ def _check(flow: ScriptedDriver, reply: AgentReply) -> bytes:
 
 
 @pytest.mark.requirement("EXE-203", "EXE-204")
-@pytest.mark.parametrize("run_id", [UNKNOWN, bytes(32), b"\xff" * 32])
+@pytest.mark.parametrize("run_id", [UNKNOWN, bytes(32), b"\xff" * 32], ids=["unknown", "zero", "all ones"])
 def test_result__unknown_run__is_pending_without_anything(run_id: bytes, flow: ScriptedDriver) -> None:
     assert flow.result(run_id) == RunResult(RunStatus.PENDING, bytes(32), 0)
     assert not flow.workflow.runExists(run_id)
@@ -112,7 +112,7 @@ def test_run_state__open_tasks__are_listed_in_order_of_dispatch_with_their_deadl
     )
 
 
-@pytest.mark.parametrize("status", [RunStatus.SUCCESS, RunStatus.FAILED])
+@pytest.mark.parametrize("status", [RunStatus.SUCCESS, RunStatus.FAILED], ids=lambda value: value.name)
 def test_run_state__ended_run__has_no_open_task_and_the_stage_it_ended_in(
     status: RunStatus, flow: ScriptedDriver, requester: Any, agent: Any, prover: Any
 ) -> None:
@@ -157,7 +157,7 @@ def test_check_reply__every_refusal_of_on_agent_reply__is_the_same(
     assert submitted.data == checked.data
 
 
-@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC, Stage.UNPROVABLE])
+@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC, Stage.UNPROVABLE], ids=lambda value: value.name)
 def test_check_reply__good_reply__is_the_hash_it_would_get_and_changes_nothing(
     stage: Stage, flow: ScriptedDriver, requester: Any, agent: Any
 ) -> None:
@@ -169,7 +169,7 @@ def test_check_reply__good_reply__is_the_hash_it_would_get_and_changes_nothing(
     assert flow.submit(reply).reply_hash == reply.reply_hash()
 
 
-@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC])
+@pytest.mark.parametrize("stage", [Stage.OPEN, Stage.SYNC], ids=lambda value: value.name)
 def test_check_reply__gate_that_would_revert__is_left_out(
     stage: Stage, flow: ScriptedDriver, requester: Any, agent: Any, deployer: Any
 ) -> None:
